@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: PostgreSQL
+// errors.h: every SQLSTATE of the extension, and the messages that are raised from several places.
+//
+// Class TK is outside every class that drivers and frameworks retry (08, 40, 53, 55, 57), and its
+// first letter lies in the range that the SQL standard leaves to implementations.
+#pragma once
+
+#include "pg/prelude.h"
+
+// Lower than the row's token or the resource's fence.
+#define ERRCODE_STALE_TOKEN MAKE_SQLSTATE('T', 'K', '0', '0', '1')
+// A guarded write that carries no token.
+#define ERRCODE_MISSING_TOKEN MAKE_SQLSTATE('T', 'K', '0', '0', '2')
+// A token that was never granted for the resource.
+#define ERRCODE_UNISSUED_TOKEN MAKE_SQLSTATE('T', 'K', '0', '0', '3')
+
+namespace fencing {
+
+// What a loser should do, said with every TK001.
+constexpr const char *stale_hint =
+	"Another holder has come since. Stop, acquire again, and do not retry with this token.";
+
+// TK001 for a resource.
+[[noreturn]] void raise_stale(
+	const text *resource, std::int64_t presented, std::int64_t current);
+
+// 55000: tokens of the resource come from the other issuer.
+[[noreturn]] void raise_other_issuer(const text *resource, bool external);
+
+// 55P03: another transaction that changes the resource has not ended in time.
+[[noreturn]] void raise_resource_busy(const text *resource);
+
+// 0A000 for what a later version brings.
+[[noreturn]] void raise_not_supported(const char *what);
+
+} // namespace fencing

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: PostgreSQL
+// fence_table.cpp: the rows of fencing.fence, one for each resource.
+//
+// Straight to the table, without SPI: no plan, no privileges of the caller, no row security, no
+// search_path, and no wait for a row.
+
+#include "fence_table.h"
+
+#include "pg/catalog.h"
+#include "pg/lock.h"
+
+extern "C" {
+#include "access/genam.h"
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/multixact.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "storage/procarray.h"
+#include "utils/fmgroids.h"
+#include "utils/fmgrprotos.h"
+#include "utils/snapmgr.h"
+}
+
+namespace fencing {
+
+namespace {
+
+// The columns of fencing.fence, in the order of the install script.
+enum Column { resource, token, external, holder, ttl, acquired_at, expires_at, released_at };
+constexpr int columns = 8;
+
+Relation
+open_fences(LOCKMODE mode)
+{
+	Relation fences = table_open(own_relation("fence"), mode);
+
+	if (RelationGetDescr(fences)->natts != columns)
+		elog(ERROR, "fencing.fence has %d columns instead of %d", RelationGetDescr(fences)->natts,
+			columns);
+	return fences;
+}
+
+std::optional<TimestampTz>
+time_of(const Datum *values, const bool *nulls, Column column)
+{
+	if (nulls[column])
+		return std::nullopt;
+	return DatumGetTimestampTz(values[column]);
+}
+
+bool
+is_being_changed(HeapTupleHeader header)
+{
+	TransactionId changer = HeapTupleHeaderGetRawXmax(header);
+
+	if ((header->t_infomask & HEAP_XMAX_INVALID) != 0)
+		return false;
+	if ((header->t_infomask & HEAP_XMAX_IS_MULTI) != 0)
+		return MultiXactIdIsRunning(changer, HEAP_XMAX_IS_LOCKED_ONLY(header->t_infomask));
+	return !TransactionIdIsCurrentTransactionId(changer) && TransactionIdIsInProgress(changer);
+}
+
+// Points into the tuple.
+FenceRow
+row_of(HeapTuple tuple, TupleDesc description)
+{
+	Datum values[columns];
+	bool nulls[columns];
+
+	heap_deform_tuple(tuple, description, values, nulls);
+	return {tuple->t_self, DatumGetTextPP(values[resource]), DatumGetInt64(values[token]),
+		DatumGetBool(values[external]), nulls[holder] ? nullptr : DatumGetTextPP(values[holder]),
+		nulls[ttl] ? nullptr : DatumGetIntervalP(values[ttl]), time_of(values, nulls, acquired_at),
+		time_of(values, nulls, expires_at), time_of(values, nulls, released_at),
+		is_being_changed(tuple->t_data)};
+}
+
+void
+fill_time(TupleTableSlot *slot, Column column, const std::optional<TimestampTz> &time)
+{
+	slot->tts_isnull[column] = !time;
+	slot->tts_values[column] = time ? TimestampTzGetDatum(*time) : Datum(0);
+}
+
+TupleTableSlot *
+slot_of(Relation fences, const FenceRow &row)
+{
+	TupleTableSlot *slot = MakeSingleTupleTableSlot(RelationGetDescr(fences), &TTSOpsVirtual);
+
+	slot->tts_tableOid = RelationGetRelid(fences);
+	slot->tts_values[resource] = PointerGetDatum(row.resource);
+	slot->tts_values[token] = Int64GetDatum(row.token);
+	slot->tts_values[external] = BoolGetDatum(row.external);
+	slot->tts_values[holder] = PointerGetDatum(row.holder);
+	slot->tts_values[ttl] = PointerGetDatum(row.ttl);
+	slot->tts_isnull[resource] = slot->tts_isnull[token] = slot->tts_isnull[external] = false;
+	slot->tts_isnull[holder] = row.holder == nullptr;
+	slot->tts_isnull[ttl] = row.ttl == nullptr;
+	fill_time(slot, acquired_at, row.acquired_at);
+	fill_time(slot, expires_at, row.expires_at);
+	fill_time(slot, released_at, row.released_at);
+	return ExecStoreVirtualTuple(slot);
+}
+
+void
+write_index_entries(
+	Relation fences, TupleTableSlot *slot, bool is_update, compat::UpdateIndexes updated)
+{
+	EState *estate = CreateExecutorState();
+	ResultRelInfo *result = makeNode(ResultRelInfo);
+
+	InitResultRelInfo(result, fences, /*resultRelationIndex=*/0, nullptr, 0);
+	ExecOpenIndices(result, /*speculative=*/false);
+	compat::insert_index_entries(result, estate, slot, is_update, updated);
+	ExecCloseIndices(result);
+	FreeExecutorState(estate);
+}
+
+Written
+written(TM_Result result)
+{
+	switch (result) {
+	case TM_Ok:
+		// So that a second call in the same statement sees what the first one wrote.
+		CommandCounterIncrement();
+		return Written::done;
+	case TM_BeingModified:
+	case TM_WouldBlock:
+		return Written::busy;
+	case TM_Updated:
+	case TM_Deleted:
+		return Written::changed;
+	case TM_Invisible:
+	case TM_SelfModified:
+		break;
+	}
+	elog(ERROR, "unexpected state %d of a row of fencing.fence", static_cast<int>(result));
+}
+
+} // namespace
+
+bool
+has_live_lease(const FenceRow &row, TimestampTz now)
+{
+	return !row.released_at && row.expires_at && *row.expires_at > now;
+}
+
+std::optional<TimestampTz>
+lease_end(const FenceRow &row)
+{
+	return row.released_at ? row.released_at : row.expires_at;
+}
+
+std::optional<FenceRow>
+read_fence(const text *name)
+{
+	Relation fences = open_fences(AccessShareLock);
+	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+	std::optional<FenceRow> row;
+	ScanKeyData key;
+
+	// ScanKeyInit compares with collation "C": bytewise, as the column does.
+	ScanKeyInit(&key, resource + 1, BTEqualStrategyNumber, F_TEXTEQ, PointerGetDatum(name));
+	SysScanDesc scan = systable_beginscan(
+		fences, compat::primary_key_index(fences), /*indexOK=*/true, snapshot, 1, &key);
+	HeapTuple tuple = systable_getnext(scan);
+
+	if (HeapTupleIsValid(tuple))
+		row = row_of(heap_copytuple(tuple), RelationGetDescr(fences));
+	systable_endscan(scan);
+	UnregisterSnapshot(snapshot);
+	// Kept to the end of the transaction: what was read stays true of an installed extension.
+	table_close(fences, NoLock);
+	return row;
+}
+
+void
+insert_fence(const FenceRow &row)
+{
+	Relation fences = open_fences(RowExclusiveLock);
+	TupleTableSlot *slot = slot_of(fences, row);
+
+	table_tuple_insert(fences, slot, GetCurrentCommandId(true), 0, nullptr);
+	// The lock of the resource keeps everybody else away, but not a row inserted by hand.
+	with_lock_timeout(within_lock_timeout(1000), [&] {
+		write_index_entries(fences, slot, /*is_update=*/false, compat::no_update_indexes);
+	});
+	ExecDropSingleTupleTableSlot(slot);
+	table_close(fences, NoLock);
+	CommandCounterIncrement();
+}
+
+Written
+update_fence(const FenceRow &row)
+{
+	Relation fences = open_fences(RowExclusiveLock);
+	TupleTableSlot *slot = slot_of(fences, row);
+	ItemPointerData version = row.version;
+	compat::UpdateIndexes updated = compat::no_update_indexes;
+	TM_FailureData failure;
+	TM_Result result =
+		compat::tuple_update(fences, &version, slot, GetActiveSnapshot(), &failure, &updated);
+
+	// A renewal is a HOT update, and writes no index entry.
+	if (result == TM_Ok && updated != compat::no_update_indexes)
+		write_index_entries(fences, slot, /*is_update=*/true, updated);
+	ExecDropSingleTupleTableSlot(slot);
+	table_close(fences, NoLock);
+	return written(result);
+}
+
+Written
+delete_fence(const FenceRow &row)
+{
+	Relation fences = open_fences(RowExclusiveLock);
+	ItemPointerData version = row.version;
+	TM_FailureData failure;
+	TM_Result result = compat::tuple_delete(fences, &version, GetActiveSnapshot(), &failure);
+
+	table_close(fences, NoLock);
+	return written(result);
+}
+
+void
+scan_fences(void (*visit)(const FenceRow &row, void *argument), void *argument)
+{
+	Relation fences = open_fences(AccessShareLock);
+	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+	TableScanDesc scan = table_beginscan(fences, snapshot, 0, nullptr);
+
+	while (HeapTuple tuple = heap_getnext(scan, ForwardScanDirection)) {
+		CHECK_FOR_INTERRUPTS();
+		visit(row_of(tuple, RelationGetDescr(fences)), argument);
+	}
+	table_endscan(scan);
+	UnregisterSnapshot(snapshot);
+	table_close(fences, NoLock);
+}
+
+} // namespace fencing

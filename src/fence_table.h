@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: PostgreSQL
+// fence_table.h: the rows of fencing.fence, one for each resource.
+//
+// Read with the latest snapshot whatever the isolation level (a REPEATABLE READ transaction would
+// see the past), written with the extension's rights, and never waited for: a row that another
+// transaction is changing is reported as busy. The lock of the resource (resource_lock.h) is taken
+// before the row, everywhere.
+#pragma once
+
+#include "pg/prelude.h"
+
+extern "C" {
+#include "storage/itemptr.h"
+#include "utils/timestamp.h"
+}
+
+namespace fencing {
+
+struct FenceRow {
+	ItemPointerData version; // the row version that was read
+	const text *resource;
+	std::int64_t token;
+	bool external;
+	const text *holder;  // null: none
+	const Interval *ttl; // null: issued elsewhere, as are the times
+	std::optional<TimestampTz> acquired_at;
+	std::optional<TimestampTz> expires_at;
+	std::optional<TimestampTz> released_at;
+	bool being_changed; // by an open transaction; a write will find the row busy
+};
+static_assert(survives_longjmp<FenceRow>);
+
+// Whether others have to wait for the lease of this row.
+bool has_live_lease(const FenceRow &row, TimestampTz now);
+
+// When the lease ended, or will end; nothing for a resource issued elsewhere.
+std::optional<TimestampTz> lease_end(const FenceRow &row);
+
+// The row as committed now, or as this transaction left it.
+std::optional<FenceRow> read_fence(const text *resource);
+
+enum class Written { done, busy, changed };
+
+// Needs the lock of the resource. insert raises 55P03 should somebody insert the row by hand.
+void insert_fence(const FenceRow &row);
+
+// Replace or delete the version that was read: `busy` when an open transaction is changing it,
+// `changed` when one has; nothing is written then.
+Written update_fence(const FenceRow &row);
+Written delete_fence(const FenceRow &row);
+
+// Calls `visit` for each row as committed now.
+void scan_fences(void (*visit)(const FenceRow &row, void *argument), void *argument);
+
+} // namespace fencing

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: PostgreSQL
+// lease.cpp: acquire, renew, release, prune, lookup.
+//
+// (1) I2: a token is drawn after the resource is locked and found free, and the lock is held until
+//     the grant commits; so the tokens of a resource grow in the order of its grants, and losers
+//     burn none.
+// (2) I9: renew and release with a token that is not the current one change nothing and say so.
+// (3) I10: the clock is read after the lock, and decides only who may acquire when.
+// (4) I6: a call that does not grant gives its locks back before it returns.
+//
+//              acquire                      expiry
+//   (none) ─────────────▶ held ────────────────────────▶ expired
+//                         ▲ │ renew: stays held             │
+//        acquire(steal)   └─┤                               │ acquire: held, greater token
+//                           │ release                       │ release
+//                           ▼                               ▼
+//                        released ◀──────────────────────────
+//   prune: expired or released ▶ (none)
+
+#include "arguments.h"
+#include "errors.h"
+#include "fence.h"
+#include "fence_table.h"
+#include "pg/single_row.h"
+#include "pg/stop_point.h"
+#include "resource_lock.h"
+#include "token.h"
+
+extern "C" {
+#include "access/xact.h"
+#include "utils/builtins.h"
+}
+
+namespace fencing {
+
+namespace {
+
+enum class Steal { never, same_holder, always };
+
+struct Request {
+	const text *resource;
+	const Interval *ttl;
+	const text *holder; // null: none
+	int wait_ms;
+	Steal steal;
+};
+static_assert(survives_longjmp<Request>);
+
+bool
+may_grant(const Request &request, const std::optional<FenceRow> &row)
+{
+	if (!row)
+		return true;
+	if (row->external)
+		raise_other_issuer(request.resource, /*external=*/true);
+	if (row->being_changed)
+		return false;
+	if (request.steal == Steal::always || !has_live_lease(*row, GetCurrentTimestamp()))
+		return true;
+	return request.steal == Steal::same_holder && row->holder != nullptr &&
+		view_of(row->holder) == view_of(request.holder);
+}
+
+// Grants if the lease is still free once the resource is locked. The lock stays with a grant.
+std::optional<FenceRow>
+try_grant(const Request &request, const ResourceLock &lock, int timeout_ms)
+{
+	FENCING_STOP_POINT("acquire_looked");
+	if (!lock_resource(lock, Strength::exclusive, timeout_ms))
+		return std::nullopt;
+
+	std::optional<FenceRow> row = read_fence(request.resource);
+
+	if (may_grant(request, row)) {
+		// After the lock: a caller that has waited longer than its ttl gets the full ttl.
+		TimestampTz now = GetCurrentTimestamp();
+		FenceRow granted{{}, request.resource, 0, /*external=*/false, request.holder, request.ttl,
+			now, expiry(now, request.ttl), std::nullopt, false};
+
+		// The draw waits for an open ALTER SEQUENCE only.
+		with_lock_timeout(within_lock_timeout(longest_wait_ms),
+			[&] { granted.token = draw_token(row ? row->token : 0); });
+		FENCING_STOP_POINT("acquire_drawn");
+		if (!row) {
+			insert_fence(granted);
+			return granted;
+		}
+		granted.version = row->version;
+		if (update_fence(granted) == Written::done)
+			return granted;
+	}
+	unlock_resource(lock, Strength::exclusive);
+	return std::nullopt;
+}
+
+std::optional<FenceRow>
+acquire(const Request &request)
+{
+	bool alone = request.wait_ms == 0;
+
+	// The look without any lock: a caller that gets nothing disturbs nobody.
+	if (!may_grant(request, read_fence(request.resource)) && alone)
+		return std::nullopt;
+
+	ResourceLock lock = lock_of(request.resource);
+	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), request.wait_ms);
+
+	if (!join_queue(lock, alone, request.wait_ms))
+		return std::nullopt;
+
+	std::optional<FenceRow> granted;
+
+	for (;;) {
+		int left_ms = milliseconds_until(deadline);
+
+		if (may_grant(request, read_fence(request.resource)))
+			granted = try_grant(request, lock, alone ? lock_slice_ms : Min(lock_slice_ms, left_ms));
+		if (granted || left_ms == 0)
+			break;
+		pause(Min(look_every_ms, left_ms));
+	}
+	leave_queue(lock, alone);
+	if (granted)
+		commit_durably();
+	return granted;
+}
+
+bool
+was_granted(const std::optional<FenceRow> &row, std::int64_t token)
+{
+	return row && !row->external && row->token == token && !row->released_at;
+}
+
+// Moves the expiry, or returns nothing when the lease is lost.
+std::optional<TimestampTz>
+renew(const text *resource, std::int64_t token, const Interval *ttl)
+{
+	std::optional<TimestampTz> renewed;
+
+	if (!was_granted(read_fence(resource), token))
+		return std::nullopt;
+	change_resource(resource, Strength::share, [&] {
+		std::optional<FenceRow> row = read_fence(resource);
+
+		if (!was_granted(row, token))
+			return Outcome::nothing;
+		// Before the clock: an open renewal by another connection of the holder may save the lease.
+		if (row->being_changed)
+			return Outcome::busy;
+
+		TimestampTz now = GetCurrentTimestamp();
+
+		if (!has_live_lease(*row, now))
+			return Outcome::nothing;
+		if (ttl != nullptr)
+			row->ttl = ttl;
+		row->expires_at = expiry(now, row->ttl);
+		if (update_fence(*row) != Written::done)
+			return Outcome::busy;
+		renewed = row->expires_at;
+		return Outcome::written;
+	});
+	return renewed;
+}
+
+bool
+release(const text *resource, std::int64_t token)
+{
+	bool released = false;
+
+	if (!was_granted(read_fence(resource), token))
+		return false;
+	change_resource(resource, Strength::exclusive, [&] {
+		std::optional<FenceRow> row = read_fence(resource);
+
+		if (!was_granted(row, token))
+			return Outcome::nothing;
+		row->released_at = GetCurrentTimestamp();
+		if (update_fence(*row) != Written::done)
+			return Outcome::busy;
+		released = true;
+		return Outcome::written;
+	});
+	return released;
+}
+
+struct Pruning {
+	std::int64_t idle;
+	std::int64_t pruned;
+};
+
+// One resource of prune(): deleted under its lock, which is not waited for. The lock goes back at
+// once, so that any number of resources can be pruned: to the end of the transaction the deleted
+// row itself keeps acquire away, which finds it being changed.
+void
+prune_resource(const FenceRow &row, void *argument)
+{
+	auto *pruning = static_cast<Pruning *>(argument);
+	std::optional<TimestampTz> end = lease_end(row);
+
+	if (row.external || !end || GetCurrentTimestamp() - *end <= pruning->idle)
+		return;
+
+	ResourceLock lock = lock_of(row.resource);
+
+	if (!lock_resource(lock, Strength::exclusive, 0))
+		return;
+	if (delete_fence(row) == Written::done)
+		pruning->pruned++;
+	unlock_resource(lock, Strength::exclusive);
+}
+
+Datum
+lease_datum(TupleDesc description, const FenceRow &row)
+{
+	bool leased = !row.external && !row.released_at;
+	bool nulls[6] = {false, false, !leased || row.holder == nullptr, !leased, !leased, !leased};
+	Datum values[6] = {PointerGetDatum(row.resource), Int64GetDatum(row.token),
+		PointerGetDatum(row.holder), PointerGetDatum(row.ttl),
+		TimestampTzGetDatum(row.acquired_at.value_or(0)),
+		TimestampTzGetDatum(row.expires_at.value_or(0))};
+
+	return HeapTupleGetDatum(heap_form_tuple(description, values, nulls));
+}
+
+Steal
+steal_argument(FunctionCallInfo fcinfo, int number)
+{
+	require_argument(fcinfo, number, "steal");
+
+	std::string_view word = view_of(PG_GETARG_TEXT_PP(number));
+
+	if (word == "never")
+		return Steal::never;
+	if (word == "same_holder")
+		return Steal::same_holder;
+	if (word != "always")
+		ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				errmsg("steal must be \"never\", \"same_holder\" or \"always\"")));
+	return Steal::always;
+}
+
+Request
+acquire_request(FunctionCallInfo fcinfo)
+{
+	Request request;
+
+	request.resource = resource_argument(fcinfo, 0);
+	request.ttl = ttl_argument(fcinfo, 1);
+	request.holder = PG_ARGISNULL(2) ? nullptr : PG_GETARG_TEXT_PP(2);
+	// A waiting call pins a snapshot, so a longer wait is the client's loop.
+	request.wait_ms = static_cast<int>(
+		(span_argument(fcinfo, 3, "wait", "between 0 and 1 minute", USECS_PER_MINUTE) + 999) / 1000);
+	request.steal = steal_argument(fcinfo, 4);
+	if (request.steal == Steal::same_holder)
+		require_argument(fcinfo, 2, "holder");
+	return request;
+}
+
+// A grant protects what is read with a snapshot taken after it. In a block at these levels the
+// snapshot is older and stays.
+void
+require_fresh_snapshots()
+{
+	if (IsolationUsesXactSnapshot() && IsTransactionBlock())
+		ereport(ERROR,
+			(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+				errmsg("fencing.acquire() cannot run inside a transaction block at isolation level "
+					   "REPEATABLE READ or SERIALIZABLE"),
+				errhint("Acquire first, COMMIT, then begin the transaction that works.")));
+}
+
+} // namespace
+
+} // namespace fencing
+
+FENCING_FUNCTION(fencing_acquire)
+{
+	return fencing::return_row_or_none(fcinfo, [&](TupleDesc description) -> std::optional<Datum> {
+		fencing::Request request = fencing::acquire_request(fcinfo);
+
+		PreventCommandIfReadOnly("fencing.acquire()");
+		fencing::require_fresh_snapshots();
+		fencing::refuse_prepare();
+		std::optional<fencing::FenceRow> granted = fencing::acquire(request);
+
+		if (!granted)
+			return std::nullopt;
+		return fencing::lease_datum(description, *granted);
+	});
+}
+
+FENCING_FUNCTION(fencing_renew)
+{
+	const text *resource = fencing::resource_argument(fcinfo, 0);
+	std::int64_t token = fencing::token_argument(fcinfo, 1);
+	const Interval *ttl = PG_ARGISNULL(2) ? nullptr : fencing::ttl_argument(fcinfo, 2);
+
+	PreventCommandIfReadOnly("fencing.renew()");
+	fencing::refuse_prepare();
+	std::optional<TimestampTz> renewed = fencing::renew(resource, token, ttl);
+
+	if (!renewed)
+		PG_RETURN_NULL();
+	PG_RETURN_TIMESTAMPTZ(*renewed);
+}
+
+FENCING_FUNCTION(fencing_release)
+{
+	const text *resource = fencing::resource_argument(fcinfo, 0);
+	std::int64_t token = fencing::token_argument(fcinfo, 1);
+
+	PreventCommandIfReadOnly("fencing.release()");
+	fencing::refuse_prepare();
+	PG_RETURN_BOOL(fencing::release(resource, token));
+}
+
+FENCING_FUNCTION(fencing_prune)
+{
+	fencing::Pruning pruning = {};
+
+	pruning.idle = fencing::span_argument(
+		fcinfo, 0, "idle", "between 0 and 10 years", INT64CONST(3660) * USECS_PER_DAY);
+	PreventCommandIfReadOnly("fencing.prune()");
+	fencing::refuse_prepare();
+	fencing::scan_fences(fencing::prune_resource, &pruning);
+	PG_RETURN_INT64(pruning.pruned);
+}
+
+FENCING_FUNCTION(fencing_lookup)
+{
+	return fencing::return_row_or_none(fcinfo, [&](TupleDesc description) -> std::optional<Datum> {
+		std::optional<fencing::FenceRow> row =
+			fencing::read_fence(fencing::resource_argument(fcinfo, 0));
+
+		if (!row)
+			return std::nullopt;
+		return fencing::lease_datum(description, *row);
+	});
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: PostgreSQL
+// module.cpp: magic block and _PG_init: wiring, nothing else.
+
+#include "pg/prelude.h"
+
+#include "fence.h"
+#include "settings.h"
+
+extern "C" {
+
+// 18 shows name and version in pg_get_loaded_modules() (commit 9324c8c580).
+#ifdef PG_MODULE_MAGIC_EXT
+PG_MODULE_MAGIC_EXT(.name = "fencing", .version = FENCING_VERSION);
+#else
+PG_MODULE_MAGIC;
+#endif
+
+PGDLLEXPORT void _PG_init(void);
+
+void
+_PG_init(void)
+{
+	fencing::settings::define();
+	fencing::register_transaction_end();
+}
+
+} // extern "C"

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: PostgreSQL
+// compat.h: every difference between the supported servers, 14 to 19, and nothing else.
+//
+// The code is written against the newest API; an older server gets the shim. Included by prelude.h.
+#pragma once
+
+#if PG_VERSION_NUM < 140000
+#error "fencing needs PostgreSQL 14 or later"
+#endif
+
+extern "C" {
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "storage/proc.h"
+#include "utils/acl.h"
+#include "utils/guc.h"
+#include "utils/guc_tables.h"
+#include "utils/rel.h"
+#include "utils/relcache.h"
+#if PG_VERSION_NUM >= 160000
+// Moved out of postgres.h by commit d952373a98.
+#include "varatt.h"
+#else
+#include "catalog/pg_class.h"
+#endif
+}
+
+namespace fencing::compat {
+
+// 17 moved the local transaction id into PGPROC.vxid (commit ab355e3a88).
+inline LocalTransactionId
+current_lxid()
+{
+#if PG_VERSION_NUM >= 170000
+	return MyProc->vxid.lxid;
+#else
+	return MyProc->lxid;
+#endif
+}
+
+// 16 speaks of relfilelocators (commit b0a55e4329). True when the storage of the relation was made
+// by the running transaction, so that its ROLLBACK brings an older one back, or none.
+inline bool
+storage_is_new(Relation relation)
+{
+#if PG_VERSION_NUM >= 160000
+	return relation->rd_createSubid != InvalidSubTransactionId ||
+		relation->rd_firstRelfilelocatorSubid != InvalidSubTransactionId;
+#else
+	return relation->rd_createSubid != InvalidSubTransactionId ||
+		relation->rd_firstRelfilenodeSubid != InvalidSubTransactionId;
+#endif
+}
+
+// 16 has one ownership check for every kind of object (commit afbfc02983).
+inline bool
+owns_relation(Oid relation, Oid role)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_ownercheck(RelationRelationId, relation, role);
+#else
+	return pg_class_ownercheck(relation, role);
+#endif
+}
+
+// The memory of a check hook's "extra": malloc before 16 (commit 407b50f2d4).
+inline void *
+guc_extra_alloc(std::size_t size)
+{
+#if PG_VERSION_NUM >= 160000
+	return guc_malloc(LOG, size);
+#else
+	return malloc(size);
+#endif
+}
+
+inline void
+reserve_guc_prefix(const char *prefix)
+{
+#if PG_VERSION_NUM >= 150000
+	MarkGUCPrefixReserved(prefix);
+#else
+	EmitWarningsOnPlaceholders(prefix);
+#endif
+}
+
+// A setting of ours by its name; it exists. 16 made find_option() public and turned the array of
+// settings into a hash table (commit 3057465acf).
+inline struct config_generic *
+find_setting(const char *name)
+{
+#if PG_VERSION_NUM >= 160000
+	return find_option(name, false, false, ERROR);
+#else
+	struct config_generic **all = get_guc_variables();
+	int count = GetNumConfigOptions();
+
+	for (int i = 0; i < count; i++)
+		if (strcmp(all[i]->name, name) == 0)
+			return all[i];
+	return nullptr;
+#endif
+}
+
+// The reset value's extra stands in the generic part from 19 on (commit a13833c35f).
+inline void *
+setting_reset_extra(const struct config_generic *setting)
+{
+#if PG_VERSION_NUM >= 190000
+	return setting->reset_extra;
+#else
+	return reinterpret_cast<const struct config_string *>(setting)->reset_extra;
+#endif
+}
+
+// Whether the server lets a foreign table have a TRUNCATE trigger (commit 3b00a944a9).
+constexpr bool foreign_truncate_triggers = PG_VERSION_NUM >= 160000;
+
+// 18 asks whether a deferrable key will do (commit 3d351d916b).
+inline Oid
+primary_key_index(Relation relation)
+{
+#if PG_VERSION_NUM >= 180000
+	return RelationGetPrimaryKeyIndex(relation, /*deferrable_ok=*/false);
+#else
+	return RelationGetPrimaryKeyIndex(relation);
+#endif
+}
+
+// 16 lets an update skip the indexes that summarize blocks (commit 19d8e2308b).
+#if PG_VERSION_NUM >= 160000
+using UpdateIndexes = TU_UpdateIndexes;
+constexpr UpdateIndexes no_update_indexes = TU_None;
+#else
+using UpdateIndexes = bool;
+constexpr UpdateIndexes no_update_indexes = false;
+#endif
+
+// Never waits for another transaction: the caller looks at the result.
+inline TM_Result
+tuple_update(Relation relation, ItemPointer tid, TupleTableSlot *slot, Snapshot snapshot,
+	TM_FailureData *failure, UpdateIndexes *update_indexes)
+{
+	LockTupleMode lock_mode;
+
+	return table_tuple_update(relation, tid, slot, GetCurrentCommandId(true),
+#if PG_VERSION_NUM >= 190000
+		/*options=*/0,
+#endif
+		snapshot, InvalidSnapshot, /*wait=*/false, failure, &lock_mode, update_indexes);
+}
+
+inline TM_Result
+tuple_delete(Relation relation, ItemPointer tid, Snapshot snapshot, TM_FailureData *failure)
+{
+#if PG_VERSION_NUM >= 190000
+	return table_tuple_delete(relation, tid, GetCurrentCommandId(true), /*options=*/0, snapshot,
+		InvalidSnapshot, /*wait=*/false, failure);
+#else
+	return table_tuple_delete(relation, tid, GetCurrentCommandId(true), snapshot, InvalidSnapshot,
+		/*wait=*/false, failure, /*changingPart=*/false);
+#endif
+}
+
+// The entries of a new row version, for an insert (updated = no_update_indexes) or an update.
+inline void
+insert_index_entries(
+	ResultRelInfo *result, EState *estate, TupleTableSlot *slot, bool is_update, UpdateIndexes updated)
+{
+#if PG_VERSION_NUM >= 190000
+	uint32 flags = (is_update ? EIIT_IS_UPDATE : 0) |
+		(updated == TU_Summarizing ? EIIT_ONLY_SUMMARIZING : 0);
+
+	(void) ExecInsertIndexTuples(result, estate, flags, slot, NIL, nullptr);
+#elif PG_VERSION_NUM >= 160000
+	(void) ExecInsertIndexTuples(
+		result, slot, estate, is_update, false, nullptr, NIL, updated == TU_Summarizing);
+#else
+	(void) updated;
+	(void) ExecInsertIndexTuples(result, slot, estate, is_update, false, nullptr, NIL);
+#endif
+}
+
+} // namespace fencing::compat

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: PostgreSQL
+// sequence.h: draws from a sequence and raises it, both durable before they return.
+#pragma once
+
+#include "pg/prelude.h"
+
+extern "C" {
+#include "catalog/pg_sequence.h"
+#include "utils/rel.h"
+}
+
+namespace fencing {
+
+// Opens a sequence with the lock that nextval() takes, to be closed without releasing it: from
+// here to the end of the transaction nobody can ALTER it.
+Relation open_sequence(Oid sequence);
+void close_sequence(Relation sequence);
+
+// Its options; a copy.
+FormData_pg_sequence sequence_options(Relation sequence);
+
+// Draws a value. Asks for no right on the sequence. When it returns, no crash can make the server
+// forget it. Raises 2200H when the sequence is used up, 25006 when read-only.
+std::int64_t draw_value(Relation sequence);
+
+// Moves the sequence so that every later value is greater than `above`, unless it stands there
+// already; whatever is drawn meanwhile, nothing is lowered. Returns the value that the next one
+// will exceed, durably. `above` must lie below the sequence's maximum.
+std::int64_t raise_sequence(Relation sequence, std::int64_t above, std::int64_t increment);
+
+} // namespace fencing
