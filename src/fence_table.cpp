@@ -227,13 +227,14 @@ scan_fences(void (*visit)(const FenceRow &row, void *argument), void *argument)
 {
 	Relation fences = open_fences(AccessShareLock);
 	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
-	TableScanDesc scan = table_beginscan(fences, snapshot, 0, nullptr);
+	SysScanDesc scan =
+		systable_beginscan(fences, InvalidOid, /*indexOK=*/false, snapshot, 0, nullptr);
 
-	while (HeapTuple tuple = heap_getnext(scan, ForwardScanDirection)) {
+	while (HeapTuple tuple = systable_getnext(scan)) {
 		CHECK_FOR_INTERRUPTS();
 		visit(row_of(tuple, RelationGetDescr(fences)), argument);
 	}
-	table_endscan(scan);
+	systable_endscan(scan);
 	UnregisterSnapshot(snapshot);
 	table_close(fences, NoLock);
 }

@@ -344,5 +344,5 @@ FENCING_FUNCTION(fencing_guard)
 FENCING_FUNCTION(fencing_guard_truncate)
 {
 	fencing::guard_truncate(fencing::trigger_data(fcinfo, "fencing.guard_truncate"));
-	PG_RETURN_POINTER(nullptr);
+	PG_RETURN_DATUM(Datum(0)); // a trigger must not set the NULL flag
 }
