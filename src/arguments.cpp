@@ -103,20 +103,25 @@ ttl_argument(FunctionCallInfo fcinfo, int number)
 }
 
 std::int64_t
-span_argument(
-	FunctionCallInfo fcinfo, int number, const char *name, const char *range, std::int64_t most)
+span_argument(FunctionCallInfo fcinfo, int number, const char *name)
 {
 	require_argument(fcinfo, number, name);
 
 	const Interval *span = PG_GETARG_INTERVAL_P(number);
-	std::int64_t length = -1;
+	const Interval zero = {0, 0, 0};
 
-	if (within_ten_years(span))
-		length = span->time +
-			(static_cast<std::int64_t>(span->month) * DAYS_PER_MONTH + span->day) * USECS_PER_DAY;
-	if (length < 0 || length > most)
+	if (compat::is_infinite(span) ||
+		DatumGetBool(
+			DirectFunctionCall2(interval_lt, IntervalPGetDatum(span), IntervalPGetDatum(&zero))))
 		ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s must be %s", name, range)));
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				errmsg("%s must be zero or more, and finite", name)));
+
+	std::int64_t length = static_cast<std::int64_t>(span->month) * DAYS_PER_MONTH + span->day;
+
+	if (__builtin_mul_overflow(length, USECS_PER_DAY, &length) ||
+		__builtin_add_overflow(length, span->time, &length))
+		return PG_INT64_MAX;
 	return length;
 }
 

@@ -23,9 +23,9 @@ std::int64_t token_argument(FunctionCallInfo fcinfo, int number);
 // A time to live: 22004 for NULL, 22023 unless more than 0, finite and at most 10 years.
 const Interval *ttl_argument(FunctionCallInfo fcinfo, int number);
 
-// A span in microseconds between 0 and `most`: 22004 for NULL, 22023 otherwise.
-std::int64_t span_argument(
-	FunctionCallInfo fcinfo, int number, const char *name, const char *range, std::int64_t most);
+// A span in microseconds, with months of 30 days and days of 24 hours; one that would overflow is
+// as long as can be. 22004 for NULL, 22023 for a negative or infinite one.
+std::int64_t span_argument(FunctionCallInfo fcinfo, int number, const char *name);
 
 // When a lease ends that begins now; 22023 if not later than now (an interval may count months
 // forwards and days backwards). Reckoned in UTC, where a day has 24 hours: otherwise one ttl would

@@ -35,7 +35,6 @@ struct Guard {
 	core::Source source;
 	core::Missing missing;
 	core::Mode mode;
-	bool default_checked;
 };
 static_assert(survives_longjmp<Guard>);
 
@@ -88,6 +87,7 @@ guard_of(FunctionCallInfo fcinfo, const TriggerData *data)
 		static_cast<Guard *>(MemoryContextAllocZero(fcinfo->flinfo->fn_mcxt, sizeof(Guard)));
 
 	guard->column = token_column_of(data->tg_relation, options.token_column);
+	require_no_default_token(data->tg_relation, guard->column);
 	guard->source = options.source;
 	guard->missing = options.missing;
 	guard->mode = options.mode;
@@ -167,11 +167,13 @@ statement_names_token(const TriggerData *data, const Guard *guard)
 }
 
 const char *
-missing_hint(const Guard *guard)
+missing_hint(const TriggerData *data, const Guard *guard)
 {
 	if (settings::has_left_over_token())
 		return "The setting fencing.token counts only in the transaction that sets it: BEGIN; SET "
 			   "LOCAL fencing.token = ...; the write; COMMIT.";
+	if (TRIGGER_FIRED_BY_DELETE(data->tg_event))
+		return "SET LOCAL fencing.token in this transaction: a DELETE names no column.";
 	if (guard->source == core::Source::transaction)
 		return "SET LOCAL fencing.token in this transaction; the token column does not count.";
 	return "Give the token column the token in the same statement, or SET LOCAL fencing.token in "
@@ -205,7 +207,7 @@ refuse(const TriggerData *data, const Guard *guard, core::Verdict verdict, Write
 				write.in_row == core::no_token
 					? 0
 					: errdetail("Current token %lld.", static_cast<long long>(write.in_row)),
-				errhint("%s", missing_hint(guard)), errtablecol(data->tg_relation, guard->column),
+				errhint("%s", missing_hint(data, guard)), errtablecol(data->tg_relation, guard->column),
 				err_generic_string(PG_DIAG_CONSTRAINT_NAME, trigger)));
 	else
 		ereport(level,
@@ -261,15 +263,10 @@ guard_delete(const TriggerData *data, const Guard *guard)
 }
 
 HeapTuple
-guard_insert(const TriggerData *data, Guard *guard)
+guard_insert(const TriggerData *data, const Guard *guard)
 {
 	bool is_leg = is_insert_leg(guard->statement);
 	std::int64_t in_new = token_in(data, guard, data->tg_trigslot);
-
-	if (!is_leg && !guard->default_checked) {
-		require_no_default_token(data->tg_relation, guard->column);
-		guard->default_checked = true;
-	}
 
 	// It fires for ON CONFLICT also when nothing is inserted, and must have no side effect then.
 	std::int64_t token = is_leg
@@ -309,7 +306,8 @@ guard_truncate(const TriggerData *data)
 
 	core::GuardOptions options = read_guard_options(trigger->tgargs, trigger->tgnargs);
 
-	(void) token_column_of(data->tg_relation, options.token_column);
+	AttrNumber column = token_column_of(data->tg_relation, options.token_column);
+
 	if (options.missing == core::Missing::allow ||
 		settings::enforcement() == settings::Enforcement::off)
 		return;
@@ -319,7 +317,7 @@ guard_truncate(const TriggerData *data)
 			errmsg("TRUNCATE of table \"%s\" carries no fencing token",
 				RelationGetRelationName(data->tg_relation)),
 			errhint("Use DELETE with a token, or fencing.unprotect() the table."),
-			errtable(data->tg_relation),
+			errtablecol(data->tg_relation, column),
 			err_generic_string(PG_DIAG_CONSTRAINT_NAME, trigger->tgname)));
 }
 

@@ -241,6 +241,19 @@ steal_argument(FunctionCallInfo fcinfo, int number)
 	return Steal::always;
 }
 
+// A waiting call pins a snapshot, so a longer wait is the client's loop.
+int
+wait_argument(FunctionCallInfo fcinfo, int number)
+{
+	std::int64_t wait = span_argument(fcinfo, number, "wait");
+
+	if (wait > USECS_PER_MINUTE)
+		ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("wait must be at most 1 minute"),
+				errhint("To wait longer, call again.")));
+	return static_cast<int>((wait + 999) / 1000);
+}
+
 Request
 acquire_request(FunctionCallInfo fcinfo)
 {
@@ -249,9 +262,7 @@ acquire_request(FunctionCallInfo fcinfo)
 	request.resource = resource_argument(fcinfo, 0);
 	request.ttl = ttl_argument(fcinfo, 1);
 	request.holder = PG_ARGISNULL(2) ? nullptr : PG_GETARG_TEXT_PP(2);
-	// A waiting call pins a snapshot, so a longer wait is the client's loop.
-	request.wait_ms = static_cast<int>(
-		(span_argument(fcinfo, 3, "wait", "between 0 and 1 minute", USECS_PER_MINUTE) + 999) / 1000);
+	request.wait_ms = wait_argument(fcinfo, 3);
 	request.steal = steal_argument(fcinfo, 4);
 	if (request.steal == Steal::same_holder)
 		require_argument(fcinfo, 2, "holder");
@@ -320,8 +331,7 @@ FENCING_FUNCTION(fencing_prune)
 {
 	fencing::Pruning pruning = {};
 
-	pruning.idle = fencing::span_argument(
-		fcinfo, 0, "idle", "between 0 and 10 years", INT64CONST(3660) * USECS_PER_DAY);
+	pruning.idle = fencing::span_argument(fcinfo, 0, "idle");
 	PreventCommandIfReadOnly("fencing.prune()");
 	fencing::refuse_prepare();
 	fencing::scan_fences(fencing::prune_resource, &pruning);

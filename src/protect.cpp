@@ -49,23 +49,37 @@ struct Arguments {
 	int count;
 };
 
-Relation
-open_own_table(FunctionCallInfo fcinfo)
+// A table of the caller's own, locked so that it stays as it is until the transaction ends, but not
+// kept open: ALTER TABLE refuses a relation that its own session has open.
+struct Table {
+	Oid oid;
+	char kind;
+};
+
+Table
+own_table(FunctionCallInfo fcinfo)
 {
 	require_argument(fcinfo, 0, "relation");
 
-	Relation relation = relation_open(PG_GETARG_OID(0), AccessShareLock);
-	char kind = relation->rd_rel->relkind;
+	Relation relation = try_relation_open(PG_GETARG_OID(0), AccessShareLock);
 
-	if (!compat::owns_relation(RelationGetRelid(relation), GetUserId()))
-		aclcheck_error(
-			ACLCHECK_NOT_OWNER, get_relkind_objtype(kind), RelationGetRelationName(relation));
-	if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE &&
-		kind != RELKIND_FOREIGN_TABLE)
+	if (relation == nullptr)
+		ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_TABLE),
+				errmsg("relation with OID %u does not exist", PG_GETARG_OID(0))));
+
+	Table table = {RelationGetRelid(relation), relation->rd_rel->relkind};
+
+	if (!compat::owns_relation(table.oid, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(table.kind),
+			RelationGetRelationName(relation));
+	if (table.kind != RELKIND_RELATION && table.kind != RELKIND_PARTITIONED_TABLE &&
+		table.kind != RELKIND_FOREIGN_TABLE)
 		ereport(ERROR,
 			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				errmsg("\"%s\" is not a table", RelationGetRelationName(relation))));
-	return relation;
+	relation_close(relation, NoLock);
+	return table;
 }
 
 char *
@@ -163,8 +177,10 @@ create_guard(Oid relation, const GuardKind &kind, const Arguments &arguments)
 	execute_ddl(statement.data);
 }
 
+// On a partitioned table CREATE OR REPLACE replaces what stands on the partitions, too: so this
+// comes before anything is made.
 void
-ensure_guard(Oid relation, const GuardKind &kind, const Arguments &arguments)
+require_no_other_trigger(Oid relation, const GuardKind &kind)
 {
 	std::optional<StoredTrigger> stored = find_trigger(relation, kind.name);
 
@@ -174,7 +190,12 @@ ensure_guard(Oid relation, const GuardKind &kind, const Arguments &arguments)
 				errmsg("trigger \"%s\" for relation \"%s\" is not a guard", kind.name,
 					get_rel_name(relation)),
 				errhint("Rename it: fencing needs that name, which sorts last.")));
+}
 
+void
+ensure_guard(Oid relation, const GuardKind &kind, const Arguments &arguments)
+{
+	std::optional<StoredTrigger> stored = find_trigger(relation, kind.name);
 	bool same = stored && stored->type == kind.type && stored->plain &&
 		same_arguments(stored->arguments, arguments);
 
@@ -205,13 +226,12 @@ check_column(Oid relation, std::string_view column)
 }
 
 void
-warn_of_children(Relation relation)
+warn_of_children(const Table &table)
 {
-	if (relation->rd_rel->relkind == RELKIND_PARTITIONED_TABLE ||
-		!has_subclass(RelationGetRelid(relation)))
+	if (table.kind == RELKIND_PARTITIONED_TABLE || !has_subclass(table.oid))
 		return;
 
-	List *children = find_inheritance_children(RelationGetRelid(relation), NoLock);
+	List *children = find_inheritance_children(table.oid, NoLock);
 	StringInfoData names;
 	ListCell *cell;
 
@@ -222,7 +242,7 @@ warn_of_children(Relation relation)
 	if (names.len > 0)
 		ereport(WARNING,
 			(errmsg("rows in inheritance children of \"%s\" are not guarded",
-				 RelationGetRelationName(relation)),
+				 get_rel_name(table.oid)),
 				errdetail("Children: %s.", names.data),
 				errhint("Call fencing.protect() for each of them.")));
 }
@@ -241,33 +261,36 @@ ensure_truncate_guard(Oid relation, const Arguments &arguments)
 
 // The table itself first, then its partitions, at every depth.
 List *
-table_and_partitions(Relation relation)
+table_and_partitions(const Table &table)
 {
-	if (relation->rd_rel->relkind != RELKIND_PARTITIONED_TABLE)
-		return list_make1_oid(RelationGetRelid(relation));
-	return find_all_inheritors(RelationGetRelid(relation), AccessShareLock, nullptr);
+	if (table.kind != RELKIND_PARTITIONED_TABLE)
+		return list_make1_oid(table.oid);
+	return find_all_inheritors(table.oid, AccessShareLock, nullptr);
 }
 
 void
-protect(Relation relation, const Arguments &arguments)
+protect(const Table &table, const Arguments &arguments)
 {
 	core::GuardOptions options = read_guard_options(arguments.words, arguments.count);
-	List *tables = table_and_partitions(relation);
+	List *members = table_and_partitions(table);
 	ListCell *cell;
 
-	foreach (cell, tables)
+	foreach (cell, members) {
 		check_column(lfirst_oid(cell), options.token_column);
-	ensure_guard(RelationGetRelid(relation), row_guard, arguments);
-	foreach (cell, tables) {
-		Oid table = lfirst_oid(cell);
-		std::optional<StoredTrigger> clone = find_trigger(table, row_guard.name);
+		require_no_other_trigger(lfirst_oid(cell), row_guard);
+		require_no_other_trigger(lfirst_oid(cell), truncate_guard);
+	}
+	ensure_guard(table.oid, row_guard, arguments);
+	foreach (cell, members) {
+		Oid member = lfirst_oid(cell);
+		std::optional<StoredTrigger> clone = find_trigger(member, row_guard.name);
 
 		// The server makes the clones; their owner can switch one off alone.
 		if (clone && clone->is_clone && !fires(clone->enabled))
-			enable(table, row_guard, "");
-		ensure_truncate_guard(table, arguments);
+			enable(member, row_guard, "");
+		ensure_truncate_guard(member, arguments);
 	}
-	warn_of_children(relation);
+	warn_of_children(table);
 }
 
 void
@@ -280,19 +303,19 @@ drop_guard(Oid relation, const GuardKind &kind)
 }
 
 void
-unprotect(Relation relation)
+unprotect(const Table &table)
 {
-	std::optional<StoredTrigger> stored = find_trigger(RelationGetRelid(relation), row_guard.name);
+	std::optional<StoredTrigger> stored = find_trigger(table.oid, row_guard.name);
 	ListCell *cell;
 
 	if (is_ours(stored, row_guard) && stored->is_clone)
 		ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				errmsg("partition \"%s\" is protected through its parent",
-					RelationGetRelationName(relation)),
+					get_rel_name(table.oid)),
 				errhint("Call fencing.unprotect() for the parent.")));
-	drop_guard(RelationGetRelid(relation), row_guard);
-	foreach (cell, table_and_partitions(relation))
+	drop_guard(table.oid, row_guard);
+	foreach (cell, table_and_partitions(table))
 		drop_guard(lfirst_oid(cell), truncate_guard);
 }
 
@@ -303,18 +326,13 @@ unprotect(Relation relation)
 FENCING_FUNCTION(fencing_protect)
 {
 	fencing::Arguments arguments = fencing::trigger_arguments(fcinfo);
-	Relation relation = fencing::open_own_table(fcinfo);
 
-	fencing::protect(relation, arguments);
-	relation_close(relation, NoLock);
+	fencing::protect(fencing::own_table(fcinfo), arguments);
 	PG_RETURN_VOID();
 }
 
 FENCING_FUNCTION(fencing_unprotect)
 {
-	Relation relation = fencing::open_own_table(fcinfo);
-
-	fencing::unprotect(relation);
-	relation_close(relation, NoLock);
+	fencing::unprotect(fencing::own_table(fcinfo));
 	PG_RETURN_VOID();
 }

@@ -80,8 +80,7 @@ require_safe(Relation sequence, const FormData_pg_sequence &options)
 	if (compat::storage_is_new(sequence))
 		raise_unsafe("It was created or changed by the running transaction, whose ROLLBACK would "
 					 "bring its old position back.",
-			"COMMIT first. The change itself is made by CREATE EXTENSION, ALTER SEQUENCE "
-			"fencing.token_seq or TRUNCATE ... RESTART IDENTITY.");
+			"COMMIT its CREATE EXTENSION, ALTER SEQUENCE or TRUNCATE ... RESTART IDENTITY first.");
 }
 
 } // namespace

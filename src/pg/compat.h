@@ -19,6 +19,7 @@ extern "C" {
 #include "utils/guc_tables.h"
 #include "utils/rel.h"
 #include "utils/relcache.h"
+#include "utils/timestamp.h"
 #if PG_VERSION_NUM >= 160000
 // Moved out of postgres.h by commit d952373a98.
 #include "varatt.h"
@@ -117,6 +118,17 @@ setting_reset_extra(const struct config_generic *setting)
 
 // Whether the server lets a foreign table have a TRUNCATE trigger (commit 3b00a944a9).
 constexpr bool foreign_truncate_triggers = PG_VERSION_NUM >= 160000;
+
+// 17 has infinite intervals (commit 519fc1bd9e).
+inline bool
+is_infinite([[maybe_unused]] const Interval *span)
+{
+#if PG_VERSION_NUM >= 170000
+	return INTERVAL_NOT_FINITE(span);
+#else
+	return false;
+#endif
+}
 
 // 18 asks whether a deferrable key will do (commit 3d351d916b).
 inline Oid
