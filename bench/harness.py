@@ -1,0 +1,147 @@
+"""harness.py: the server as a workload sees it, and the rounds in which contenders take turns."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import Callable
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much of everything: --quick proves that it works, the default measures."""
+
+    rounds: int
+    rows: int  # of a bulk statement
+    seconds: int  # of one run of pgbench
+
+
+@dataclass(frozen=True)
+class Goal:
+    bound: float
+    at_most: bool
+
+    def __str__(self):
+        return f"{'≤' if self.at_most else '≥'} {self.bound:.2f}"
+
+    def met_by(self, ratio):
+        return ratio <= self.bound if self.at_most else ratio >= self.bound
+
+
+def at_most(bound):
+    return Goal(bound, at_most=True)
+
+
+def at_least(bound):
+    return Goal(bound, at_most=False)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The ratio of two contenders, taken within each round; the goal is for the first metric."""
+
+    of: str
+    to: str
+    goal: Goal | None = None
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Contenders do the same job in different ways; each call is one run and returns its figures,
+    {metric: value}, a metric being a name with its unit."""
+
+    title: str
+    contenders: dict[str, Callable[[], dict[str, float]]]
+    comparisons: list[Comparison]
+    before_round: Callable[[], None] = lambda: None
+
+
+@dataclass
+class Result:
+    workload: Workload
+    figures: dict[tuple[str, str], list[float]] = field(default_factory=dict)  # (contender, metric)
+
+    def metrics(self):
+        return list(dict.fromkeys(metric for _, metric in self.figures))
+
+    def ratios(self, comparison, metric):
+        rounds = zip(self.figures[comparison.of, metric], self.figures[comparison.to, metric])
+        return [of / to for of, to in rounds]
+
+
+def measure(workload, rounds):
+    """One round to warm up, then the counted ones; the order rotates, so that none is always first."""
+    result = Result(workload)
+    names = list(workload.contenders)
+    for number in range(rounds + 1):
+        _progress(f"{workload.title}: round {number} of {rounds}")
+        workload.before_round()
+        first = number % len(names)
+        for name in names[first:] + names[:first]:
+            for metric, value in workload.contenders[name]().items():
+                if number > 0:
+                    result.figures.setdefault((name, metric), []).append(value)
+    _progress("")
+    return result
+
+
+def _progress(text):
+    if sys.stderr.isatty():
+        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+
+
+class Session:
+    """One backend, driven through psql."""
+
+    END = "-- end of answer --"
+
+    def __init__(self):
+        self.psql = subprocess.Popen(
+            ["psql", "-XqAt", "-v", "ON_ERROR_STOP=1"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.backend = int(self.query("SELECT pg_backend_pid()"))
+
+    def query(self, sql):
+        """The answer as psql prints it; whatever goes wrong ends the benchmark."""
+        self.psql.stdin.write(f"{sql};\n\\echo {self.END}\n")
+        self.psql.stdin.flush()
+        answer = []
+        for line in self.psql.stdout:
+            if line.rstrip("\n") == self.END:
+                return "".join(answer).strip()
+            answer.append(line)
+        raise RuntimeError(f"failed: {sql}")
+
+    def timed(self, sql):
+        """Elapsed time, and the time that the backend was on a processor."""
+        cpu, start = self.cpu_ms(), time.perf_counter()
+        self.query(sql)
+        elapsed = (time.perf_counter() - start) * 1000
+        return {"ms": elapsed, "CPU ms": self.cpu_ms() - cpu}
+
+    def cpu_ms(self):
+        with open(f"/proc/{self.backend}/schedstat", encoding="ascii") as times:
+            return int(times.read().split()[0]) / 1e6
+
+
+def pgbench(script, clients, seconds, synchronous_commit="on"):
+    """Transactions per second, and how many there were."""
+    done = subprocess.run(
+        ["pgbench", "-n", "-M", "prepared", "-c", str(clients), "-T", str(seconds), "-f", "/dev/stdin"],
+        input=script,
+        env={**os.environ, "PGOPTIONS": f"-c synchronous_commit={synchronous_commit}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    rate = re.search(r"^tps = ([\d.]+)", done.stdout, re.M)
+    count = re.search(r"actually processed: (\d+)", done.stdout)
+    if done.returncode or not rate:
+        raise RuntimeError(f"pgbench failed: {done.stderr}")
+    return float(rate.group(1)), int(count.group(1))
+

@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+"""measure.py: runs workloads on the server that the environment names, and writes report.md and
+figures.csv. Started by bench/run, which makes that server."""
+
+import argparse
+import os
+import sys
+
+import report
+import workloads
+from harness import Session, Size, measure
+
+
+def arguments():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--library", required=True, help="the compiled empty_trigger")
+    parser.add_argument("--output", required=True, help="an existing folder")
+    parser.add_argument("names", nargs="*", choices=[*workloads.ALL, []], metavar="NAME")
+    return parser.parse_args()
+
+
+def conditions(session, size):
+    return (
+        f"PostgreSQL {session.query('SHOW server_version')}, {os.cpu_count()} processors; "
+        f"medians of {size.rounds} interleaved rounds, ratios within each round, pgbench for "
+        f"{size.seconds} s with prepared statements\n"
+    )
+
+
+def main():
+    given = arguments()
+    size = Size(rounds=5, rows=100_000, seconds=1) if given.quick else Size(7, 1_000_000, 3)
+    if given.rounds:
+        size = Size(given.rounds, size.rows, size.seconds)
+    session = Session()
+    session.query("CREATE EXTENSION fencing")
+
+    results = []
+    with open(os.path.join(given.output, "report.md"), "w", encoding="utf-8") as file:
+
+        def tell(text):
+            print(text, flush=True)
+            print(text, file=file, flush=True)
+
+        tell(conditions(session, size))
+        for name in given.names or workloads.ALL:
+            for workload in workloads.ALL[name](session, size, given.library):
+                results.append(measure(workload, size.rounds))
+                tell(report.markdown(results[-1]))
+    report.write_csv(os.path.join(given.output, "figures.csv"), results)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

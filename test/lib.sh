@@ -1,0 +1,117 @@
+# lib.sh: what test/run and test/matrix share: packages, the server, the copy of the tree. Sourced by
+# bash scripts; sets no shell option and starts nothing by itself.
+# shellcheck shell=bash
+
+say() {
+	printf '%s\n' "$*"
+}
+
+die() {
+	printf '%s: %s\n' "${0##*/}" "$*" >&2
+	exit 2
+}
+
+# as_root SCRIPT ARGUMENT...: start the calling script again through sudo, unless this is root already.
+# sudo drops the environment, so the variables that mean something are handed over by name.
+as_root() {
+	[ "$(id -u)" != 0 ] || return 0
+	command -v sudo >/dev/null || die "needs root, or sudo"
+	local name settings=()
+	for name in CI PG_CONFIG TEST_JOBS TEST_LOGS MATRIX_ROOT MATRIX_FRESH; do
+		[ -z "${!name+set}" ] || settings+=("$name=${!name}")
+	done
+	exec sudo env "${settings[@]}" bash "$@"
+}
+
+# need PROBE PACKAGE [PROBE PACKAGE]...: note the packages whose probe (a command, or a file when it
+# starts with a slash) is not there. Probes and not package names: what was installed in another way serves.
+missing_packages=()
+need() {
+	while [ $# -gt 0 ]; do
+		case $1 in
+			/*) [ -e "$1" ] || missing_packages+=("$2") ;;
+			*) command -v "$1" >/dev/null || missing_packages+=("$2") ;;
+		esac
+		shift 2
+	done
+}
+
+update_package_lists() {
+	[ -z "${lists_updated:-}" ] || return 0
+	command -v apt-get >/dev/null || die "missing: ${missing_packages[*]}, and there is no apt-get here"
+	apt-get update -qq </dev/null >&2 || die "apt-get update failed"
+	lists_updated=1
+}
+
+# Install what need() noted. The server's package would create and start a cluster of its own, so for
+# as long as the installation runs it is told not to; afterwards its setting is as it was.
+install_missing() {
+	[ ${#missing_packages[@]} -gt 0 ] || return 0
+	local setting=/etc/postgresql-common/createcluster.conf kept log status=0
+	say "installing ${missing_packages[*]}"
+	update_package_lists
+	kept=$(mktemp) log=$(mktemp)
+	if [ -e "$setting" ]; then
+		cp -p "$setting" "$kept"
+	else
+		rm "$kept"
+		mkdir -p "${setting%/*}"
+	fi
+	echo "create_main_cluster = false" >"$setting"
+	DEBIAN_FRONTEND=noninteractive UCF_FORCE_CONFFOLD=1 \
+		apt-get install -y -qq --no-install-recommends "${missing_packages[@]}" </dev/null >"$log" 2>&1 || status=$?
+	if [ -e "$kept" ]; then
+		mv "$kept" "$setting"
+	elif [ -e "/usr/share/postgresql-common/${setting##*/}" ]; then
+		cp "/usr/share/postgresql-common/${setting##*/}" "$setting"
+	else
+		rm "$setting"
+		rmdir --ignore-fail-on-non-empty "${setting%/*}"
+	fi
+	[ "$status" = 0 ] || cat "$log" >&2
+	rm -f "$log"
+	[ "$status" = 0 ] || die "could not install ${missing_packages[*]}"
+	missing_packages=()
+}
+
+# Set PG_CONFIG: the given one, else that of the newest server installed, else that of the suite's server;
+# note the packages that it lacks. Always the program in the server's own folder, since /usr/bin/pg_config
+# is a wrapper that takes whichever version is the highest.
+find_server() {
+	local directory
+	if [ -z "${PG_CONFIG:-}" ]; then
+		directory=$(printf '%s\n' /usr/lib/postgresql/*/bin/postgres | sort -V | tail -n 1)
+		if [ ! -e "$directory" ]; then
+			update_package_lists
+			directory=$(apt-cache depends postgresql | sed -n 's|.*Depends: postgresql-\([0-9]*\)$|/usr/lib/postgresql/\1/bin/postgres|p')
+			[ -n "$directory" ] || die "no PostgreSQL server is installed, and no package offers one"
+		fi
+		PG_CONFIG=${directory%/*}/pg_config
+	fi
+	if [[ $PG_CONFIG =~ ^/usr/lib/postgresql/([0-9]+)/bin/pg_config$ ]]; then
+		local major=${BASH_REMATCH[1]}
+		need "${PG_CONFIG%/*}/postgres" "postgresql-$major" \
+			"/usr/include/postgresql/$major/server/postgres.h" "postgresql-server-dev-$major"
+	else
+		command -v "$PG_CONFIG" >/dev/null || die "PG_CONFIG: there is no $PG_CONFIG"
+		PG_CONFIG=$("$PG_CONFIG" --bindir)/pg_config
+	fi
+	export PG_CONFIG
+}
+
+# copy_tree FROM TO: the files that belong to the tree, changed and new ones included. Nothing that was
+# built: objects of another major look up to date to make, and a server refuses such a library.
+copy_tree() {
+	local file git=(git -C "$1" -c safe.directory='*') # root may look into a user's checkout
+	mkdir -p "$2"
+	if [ "$("${git[@]}" rev-parse --show-toplevel 2>/dev/null)" = "$(readlink -f "$1")" ]; then
+		"${git[@]}" ls-files -z --cached --others --exclude-standard |
+			while IFS= read -r -d '' file; do # a deleted file is still listed
+				if [ -e "$1/$file" ] || [ -L "$1/$file" ]; then printf '%s\0' "$file"; fi
+			done | tar -C "$1" --null -T - -cf -
+	else
+		tar -C "$1" --exclude-vcs --exclude='*.o' --exclude='*.d' --exclude='*.bc' --exclude='*.so' \
+			--exclude='./fencing--*.sql' --exclude=./tmp_check --exclude=./results --exclude='./regression.*' \
+			--exclude=./test/output --exclude=./output_iso --exclude=./log -cf - .
+	fi | tar -C "$2" -xf - --no-same-owner
+}

@@ -1,0 +1,141 @@
+# 006_dump_restore: I1 and I3 over dump and restore. Restored by a superuser, a database has every fence, lease, grant
+# and guard, and its next token is greater than all that were issued before the dump. Restored by its owner, who is no
+# superuser, it has the grants and the guards; what the owner may not restore, the position of the sequence and the
+# fences, is named here error by error, and fast_forward is what cures it.
+#
+# Caught here: a table or sequence that the dump leaves out; grants that hang on the role that ran CREATE EXTENSION;
+# a guard whose arguments do not survive; an owner who can no longer hand rights on; one more error than the manual
+# says.
+use strict;
+use warnings;
+
+use FencingSession;
+use FencingTest;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = fencing_node('main');
+$node->append_conf('postgresql.conf', "log_statement = none\n");
+$node->start;
+$node->safe_psql('postgres', <<'SQL');
+CREATE ROLE app_owner LOGIN;
+CREATE ROLE worker LOGIN;
+CREATE ROLE late_worker LOGIN;
+CREATE DATABASE source OWNER app_owner;
+CREATE DATABASE by_superuser OWNER app_owner;
+CREATE DATABASE by_owner OWNER app_owner;
+CREATE DATABASE by_owner_from_own OWNER app_owner;
+SQL
+
+# As the owner: install, protect, hand on. As the worker: the quick start.
+my $owner = FencingSession->new($node, dbname => 'source', user => 'app_owner');
+$owner->get($_) foreach (
+	'CREATE EXTENSION fencing',
+	'CREATE SCHEMA app',
+	'CREATE TABLE app.account (id int PRIMARY KEY, balance int, fence_token bigint)',
+	'CREATE TABLE app.watched (id int PRIMARY KEY, fence_token bigint)',
+	q(SELECT fencing.protect('app.account', 'fence_token', source => 'transaction')),
+	q(SELECT fencing.protect('app.watched', 'fence_token', mode => 'observe', missing => 'allow')),
+	'GRANT USAGE ON SCHEMA app TO worker, late_worker',
+	'GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA app TO worker, late_worker',
+	'GRANT EXECUTE ON FUNCTION fencing.acquire, fencing.renew, fencing.release, fencing.next_token TO worker');
+my $worker = FencingSession->new($node, dbname => 'source', user => 'worker');
+my $held = $worker->get(q(SELECT token FROM fencing.acquire('job-held', '1 hour', 'worker 1')));
+my $released = $worker->get(q(SELECT token FROM fencing.acquire('job-released', '1 hour')));
+$worker->get("SELECT fencing.release('job-released', $released)");
+$worker->get(qq(SELECT token FROM fencing.acquire(E'odd\\tname "x" \\\\ \x{c3}\x{a4}')));
+$owner->get(q(SELECT fencing.advance('external', 5000)));
+$worker->get('BEGIN');
+$worker->get("SET LOCAL fencing.token = $released");
+$worker->get('INSERT INTO app.account VALUES (1, 100)');
+$worker->get('COMMIT');
+my $highest = $worker->get('SELECT max(fencing.next_token()) FROM generate_series(1, 100)');
+
+my $contents = 'SELECT * FROM fencing.fence ORDER BY resource';
+my $position = 'SELECT last_value, is_called FROM fencing.token_seq';
+my $acl = q(SELECT p.oid::regprocedure, acl FROM pg_proc p, unnest(proacl) acl WHERE pronamespace = 'fencing'::regnamespace
+	UNION ALL SELECT c.oid::regclass, acl FROM pg_class c, unnest(relacl) acl WHERE relnamespace = 'fencing'::regnamespace
+	UNION ALL SELECT oid::regnamespace, acl FROM pg_namespace, unnest(nspacl) acl WHERE nspname = 'fencing' ORDER BY 1, 2);
+$acl =~ s/oid::(reg\w+), acl/oid::$1::text, acl::text/g;
+my $triggers = q(SELECT tgrelid::regclass, pg_get_triggerdef(oid), tgenabled FROM pg_trigger WHERE NOT tgisinternal ORDER BY 1, 2);
+my %source = map { $_ => $node->safe_psql('source', $_) } $contents, $position, $acl, $triggers;
+
+my $directory = PostgreSQL::Test::Utils::tempdir();
+$node->command_ok(['pg_dump', '-Fc', '-U', app_superuser(), '-f', "$directory/superuser.dump", 'source'], 'pg_dump by a superuser');
+$node->command_ok(['pg_dump', '-Fc', '-U', 'app_owner', '-f', "$directory/owner.dump", 'source'], 'pg_dump by the owner, who may read all of it');
+
+sub app_superuser
+{
+	return $node->safe_psql('postgres', 'SELECT current_user');
+}
+
+# What a worker and the owner can do in a restored database, and what they cannot.
+sub works_in
+{
+	my ($database, $above) = @_;
+	my $session = FencingSession->new($node, dbname => $database, user => 'worker');
+	my $token = $session->get('SELECT fencing.next_token()');
+	cmp_ok($token, '>', $above, "$database: the next token is greater than all before");
+	my $granted = $session->get(q(SELECT token FROM fencing.acquire('job-new', '1 hour')));
+	cmp_ok($granted, '>', $token, "$database: the worker's grants have arrived: acquire");
+	is($session->get("SELECT fencing.release('job-new', $granted)"), 't', '... release');
+	is($session->state_of('SELECT fencing.fast_forward(1)'), '42501', '... and nothing more');
+	is($session->state_of(q(UPDATE app.account SET balance = 1 WHERE id = 1)), 'TK002', "$database: the guard refuses a write without a token");
+	$session->get('BEGIN');
+	$session->get("SET LOCAL fencing.token = $held");
+	is($session->state_of('UPDATE app.account SET balance = 1 WHERE id = 1'), 'TK001', '... and a stale one');
+	$session->get('ROLLBACK');
+	is($session->state_of('TRUNCATE app.account'), '42501', '... TRUNCATE is not the worker\'s');
+	$session->close;
+
+	my $own = FencingSession->new($node, dbname => $database, user => 'app_owner');
+	is($own->state_of('TRUNCATE app.account'), 'TK002', '... and refused to the owner');
+	$own->get('GRANT EXECUTE ON FUNCTION fencing.acquire TO late_worker');
+	my $late = FencingSession->new($node, dbname => $database, user => 'late_worker');
+	is($late->get(q(SELECT count(*) FROM fencing.acquire('job-late'))), '1', "$database: the owner can still hand on");
+	is($own->state_of('SELECT fencing.prune()'), '00000', '... and use what is the owner\'s');
+	is($own->state_of(q(SELECT fencing.protect('app.account', 'fence_token'))), '00000', '... and protect');
+	is($own->state_of('DROP EXTENSION fencing'), '2BP01', 'the extension is known to carry the guards');
+	return;
+}
+
+# By a superuser: without a single error, everything as it was.
+$node->command_ok(['pg_restore', '--exit-on-error', '-d', 'by_superuser', "$directory/superuser.dump"], 'pg_restore by a superuser');
+is($node->safe_psql('by_superuser', $contents), $source{$contents}, 'fences and leases are equal');
+is($node->safe_psql('by_superuser', $position), $source{$position}, 'the position of the sequence is equal');
+is($node->safe_psql('by_superuser', $acl), $source{$acl}, 'all privileges are equal');
+is($node->safe_psql('by_superuser', $triggers), $source{$triggers}, 'all guards are equal');
+is($node->safe_psql('by_superuser', q(SELECT count(*) FROM fencing.acquire('job-held'))), '0', 'a lease that was held is held');
+is($node->safe_psql('by_superuser', "SELECT fencing.renew('job-held', $held) IS NOT NULL"), 't', '... and its holder can renew it');
+works_in('by_superuser', $highest);
+
+# By the owner: each error is expected, and no other.
+foreach my $case (['by_owner', 'superuser'], ['by_owner_from_own', 'owner'])
+{
+	my ($database, $dump) = @$case;
+	my ($out, $err) = ('', '');
+	local $ENV{PGHOST} = $node->host;
+	local $ENV{PGPORT} = $node->port;
+	IPC::Run::run(['pg_restore', '-U', 'app_owner', '-d', $database, "$directory/$dump.dump"], '>', \$out, '2>', \$err);
+	my @errors = $err =~ /ERROR:\s+(.*)/g;
+	note($err);
+	my %count;
+	$count{$_}++ foreach @errors;
+	is_deeply(\%count, {
+			'permission denied to set session authorization "pg_database_owner"' => 1,
+			'permission denied for table fence' => 1,
+			'permission denied for sequence token_seq' => 1 },
+		"pg_restore by the owner of a dump made by the $dump: the expected errors") or diag($err);
+	is($node->safe_psql($database, $acl), $source{$acl}, 'all privileges are equal all the same');
+	is($node->safe_psql($database, $triggers), $source{$triggers}, 'all guards are equal');
+	is($node->safe_psql($database, 'SELECT count(*) FROM app.account'), '1', 'and the rows of the application are there');
+	is($node->safe_psql($database, 'SELECT count(*) FROM fencing.fence'), '0', 'the fences are not');
+
+	# The operator's step: past everything that was issued.
+	my $own = FencingSession->new($node, dbname => $database, user => 'app_owner');
+	is($own->get("SELECT fencing.fast_forward($highest)"), $highest, 'the owner moves the sequence past what was issued');
+	$own->close;
+	works_in($database, $highest);
+}
+
+done_testing();
