@@ -72,7 +72,7 @@ class Result:
 
 
 def measure(workload, rounds):
-    """One round to warm up, then the counted ones; the order rotates, so that none is always first."""
+    """A round to warm up, then those that count. The order rotates: none is always first."""
     result = Result(workload)
     names = list(workload.contenders)
     for number in range(rounds + 1):
@@ -132,7 +132,7 @@ class Session:
 def pgbench(script, clients, seconds, synchronous_commit="on"):
     """Transactions per second, and how many there were."""
     done = subprocess.run(
-        ["pgbench", "-n", "-M", "prepared", "-c", str(clients), "-T", str(seconds), "-f", "/dev/stdin"],
+        f"pgbench -n -M prepared -c {clients} -T {seconds} -f -".split(),
         input=script,
         env={**os.environ, "PGOPTIONS": f"-c synchronous_commit={synchronous_commit}"},
         capture_output=True,

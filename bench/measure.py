@@ -4,7 +4,7 @@ figures.csv. Started by bench/run, which makes that server."""
 
 import argparse
 import os
-import sys
+from dataclasses import replace
 
 import report
 import workloads
@@ -17,8 +17,19 @@ def arguments():
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--library", required=True, help="the compiled empty_trigger")
     parser.add_argument("--output", required=True, help="an existing folder")
-    parser.add_argument("names", nargs="*", choices=[*workloads.ALL, []], metavar="NAME")
-    return parser.parse_args()
+    parser.add_argument("names", nargs="*", metavar="NAME", help="of workloads.ALL; default: all")
+    given = parser.parse_args()
+    for name in given.names:
+        if name not in workloads.ALL:
+            parser.error(f"there is no {name}; there are {', '.join(workloads.ALL)}")
+    return given
+
+
+def size_of(given):
+    size = Size(rounds=9, rows=1_000_000, seconds=2)
+    if given.quick:
+        size = Size(rounds=5, rows=100_000, seconds=1)
+    return replace(size, rounds=given.rounds) if given.rounds else size
 
 
 def conditions(session, size):
@@ -31,9 +42,7 @@ def conditions(session, size):
 
 def main():
     given = arguments()
-    size = Size(rounds=5, rows=100_000, seconds=1) if given.quick else Size(7, 1_000_000, 3)
-    if given.rounds:
-        size = Size(given.rounds, size.rows, size.seconds)
+    size = size_of(given)
     session = Session()
     session.query("CREATE EXTENSION fencing")
 
@@ -53,4 +62,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

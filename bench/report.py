@@ -36,7 +36,8 @@ def write_csv(path, results):
         for result in results:
             for (contender, metric), values in result.figures.items():
                 for number, value in enumerate(values, start=1):
-                    rows.writerow([result.workload.title, contender, metric, number, f"{value:.3f}"])
+                    title = result.workload.title
+                    rows.writerow([title, contender, metric, number, f"{value:.3f}"])
 
 
 def _table(head, rows):

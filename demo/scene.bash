@@ -12,7 +12,7 @@ readonly amount_1=-120.00 after_1=292.50
 readonly amount_2=-300.00 after_2=112.50
 readonly after_both=-7.50
 
-declare -A pid_of events_of verdict_of     # by worker number
+declare -a pid_of events_of verdict_of # by worker number
 
 # ---- the time line
 
@@ -26,11 +26,11 @@ say() {
 		since=$(((${EPOCHREALTIME/./} - act_began) / 10000))
 		printf -v time '%d.%02d' $((since / 100)) $((since % 100))
 	fi
-	while IFS= read -r line; do
+	fold -s -w 80 <<<"$text" | while IFS= read -r line; do
 		printf '%6s  %s%-8s%s  %s%s%s\n' \
 			"$time" "$name_colour" "$who" "$plain" "$colour" "${line% }" "${colour:+$plain}"
 		time='' who=''
-	done < <(fold -s -w 80 <<<"$text")
+	done
 }
 
 # ---- the workers
@@ -41,25 +41,29 @@ start_worker() {
 	mkfifo "$pipe.in" "$pipe.out"
 	"${as_user[@]}" "$tree/demo/wallet_worker" "worker $number" "$wallet" "$ttl" "${@:2}" \
 		<"$pipe.in" >"$pipe.out" &
+	children[$!]="worker $number"
 	pid_of[$number]=$!
-	workers[$!]=$number
 	exec {to}>"$pipe.in" {from}<"$pipe.out"
 	verdict_of[$number]=$to
 	events_of[$number]=$from
 }
 
-# follow NUMBER EVENT: puts on the time line what a worker tells, up to that event ("end": all).
+# follow NUMBER EVENT: puts on the time line what a worker tells, up to that event ("end": all of it).
 follow() {
-	local number=$1 awaited=$2 event text
-	while IFS=$'\t' read -r -t 30 -u "${events_of[$number]}" event text; do
+	local worker="worker $1" awaited=$2 event text status
+	while :; do
+		status=0
+		IFS=$'\t' read -r -t 30 -u "${events_of[$1]}" event text || status=$?
+		((status <= 128)) || fail "$worker has been silent for 30 seconds"
+		((status == 0)) || break
 		case $event in
-			error) say "worker $number" "$text" "$red" ;;
+			error) say "$worker" "$text" "$red" ;;
 			detail | hint) say '' "$text" ;;
-			*) say "worker $number" "$text" ;;
+			*) say "$worker" "$text" ;;
 		esac
-		[[ $event == "$awaited" ]] && return
+		[[ $event != "$awaited" ]] || return 0
 	done
-	[[ $awaited == end ]] || fail "worker $number did not get as far as \"$awaited\""
+	[[ $awaited == end ]] || fail "$worker did not get as far as \"$awaited\""
 }
 
 # finish NUMBER: follows a worker to its end and leaves its exit status in $status.
@@ -67,7 +71,7 @@ finish() {
 	follow "$1" end
 	status=0
 	wait "${pid_of[$1]}" || status=$?
-	unset "workers[${pid_of[$1]}]"
+	unset "children[${pid_of[$1]}]"
 }
 
 approve() {
@@ -119,9 +123,9 @@ play() {
 	start_worker 2 card "$amount_2" 'Hotel Seeblick'
 	follow 2 granted
 	facts=$(sql -c "
-		SELECT extract(milliseconds FROM acquired_at - '$expiry')::integer
+		SELECT floor(1000 * extract(epoch FROM acquired_at - '$expiry'))
 		FROM fencing.lookup('wallet:$wallet') WHERE holder = 'worker 2'")
-	((facts >= 0)) || fail 'worker 2 was granted a lease that had not run out'
+	[[ $facts =~ ^[0-9]+$ ]] || fail 'worker 2 was granted a lease that had not run out'
 	say database "worker 1's lease ran out $facts ms before this grant"
 	approve 2
 	finish 2
@@ -144,13 +148,13 @@ play_both() {
 	echo "${bold}Act 1: no guard$plain"
 	play unguarded
 	[[ $late_write == 0 && $balance == "$after_1" && $ledger == "$after_both" ]] ||
-		fail "act 1: expected $after_1 and $after_both (worker 1: exit status $late_write)"
+		fail "act 1: expected balance $after_1 and ledger $after_both; worker 1's exit status: $late_write"
 	echo "${red}Wrong.$plain Worker 2's write is destroyed: ${amount_2#-} were spent and are still in the wallet."
 
 	echo
 	echo "${bold}Act 2: the same workers and the same statements; the table is protected$plain"
 	play guarded "SELECT fencing.protect('wallet', 'fence_token')"
 	[[ $late_write == 3 && $balance == "$after_2" && $ledger == "$after_2" ]] ||
-		fail "act 2: expected TK001 and twice $after_2 (worker 1: exit status $late_write)"
+		fail "act 2: expected TK001, balance and ledger $after_2; worker 1's exit status: $late_write"
 	echo "${green}Right.$plain The late write was refused, and its ledger entry with it: nothing is overwritten."
 }

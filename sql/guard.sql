@@ -429,6 +429,38 @@ UPDATE account SET balance = balance + 1, token = 38 WHERE id = 1;
 COMMIT;
 SELECT * FROM account WHERE id = 1;
 
+-- Stamping a row leaves its other columns alone, also those that are stored out of line.
+CREATE TABLE document (id int PRIMARY KEY, body text, token bigint);
+ALTER TABLE document ALTER COLUMN body SET STORAGE EXTERNAL;
+SELECT fencing.protect('document', 'token');
+BEGIN;
+SET LOCAL fencing.token = 34;
+INSERT INTO document SELECT 1, string_agg(md5(i::text), '') FROM generate_series(1, 10000) AS i;
+COMMIT;
+SELECT md5(body) AS before FROM document \gset
+BEGIN;
+SET LOCAL fencing.token = 35;
+UPDATE document SET id = 2;
+SELECT md5(body) = :'before' AS unchanged, length(body), token FROM document;
+COMMIT;
+UPDATE document SET body = '', token = 34;
+SELECT md5(body) = :'before' AS unchanged, length(body), token FROM document;
+
+-- A cursor's row.
+BEGIN;
+DECLARE c CURSOR FOR SELECT * FROM account WHERE id = 1;
+FETCH c;
+SAVEPOINT s;
+UPDATE account SET balance = 0 WHERE CURRENT OF c;
+ROLLBACK TO s;
+SET LOCAL fencing.token = 37;
+UPDATE account SET balance = 0 WHERE CURRENT OF c;
+ROLLBACK TO s;
+SET LOCAL fencing.token = 38;
+UPDATE account SET balance = 1003 WHERE CURRENT OF c;
+COMMIT;
+SELECT * FROM account WHERE id = 1;
+
 -- Temporary and unlogged tables are tables.
 CREATE TEMPORARY TABLE scratch (id int, token bigint);
 CREATE UNLOGGED TABLE cache (id int, token bigint);

@@ -258,6 +258,32 @@ ALTER TABLE job DETACH PARTITION job_old;
 UPDATE job_old SET payload = 'free' RETURNING id, payload, token;
 SELECT fencing.unprotect('job_old');
 
+-- An upsert by way of the root.
+CREATE TABLE stock (id int, kind text, amount int, token bigint, PRIMARY KEY (kind, id)) PARTITION BY LIST (kind);
+CREATE TABLE stock_1 PARTITION OF stock FOR VALUES IN ('a');
+CREATE TABLE stock_2 (token bigint, amount int, kind text NOT NULL, id int NOT NULL);
+ALTER TABLE stock ATTACH PARTITION stock_2 FOR VALUES IN ('b');
+SELECT fencing.protect('stock', 'token');
+INSERT INTO stock VALUES (1, 'b', 10, 34) ON CONFLICT (kind, id) DO UPDATE SET amount = excluded.amount, token = excluded.token;
+INSERT INTO stock VALUES (1, 'b', 0, 33) ON CONFLICT (kind, id) DO UPDATE SET amount = excluded.amount, token = excluded.token;
+INSERT INTO stock VALUES (1, 'b', 0, 34) ON CONFLICT (kind, id) DO UPDATE SET amount = excluded.amount;
+INSERT INTO stock VALUES (1, 'b', 11, 35) ON CONFLICT (kind, id) DO UPDATE SET amount = excluded.amount, token = excluded.token;
+BEGIN;
+SET LOCAL fencing.token = 36;
+INSERT INTO stock VALUES (1, 'b', 12, 99), (2, 'a', 20, NULL) ON CONFLICT (kind, id) DO UPDATE SET amount = excluded.amount;
+COMMIT;
+SELECT tableoid::regclass AS partition, * FROM stock ORDER BY id;
+
+-- A move and another write in one statement: each is judged by itself.
+UPDATE job SET state = 'done', token = 43 WHERE id = 1;
+WITH moved AS (UPDATE job SET state = 'open', token = 43 WHERE id = 1 RETURNING id)
+DELETE FROM job WHERE id = 3;
+WITH moved AS (UPDATE job SET state = 'open', token = 43 WHERE id = 1 RETURNING id)
+INSERT INTO job (id, state) SELECT id + 100, 'open' FROM moved;
+WITH moved AS (UPDATE job SET state = 'open', token = 43 WHERE id = 1 RETURNING id)
+INSERT INTO job (id, state, token) SELECT id + 100, 'open', 1 FROM moved;
+SELECT tableoid::regclass AS partition, id, state, token FROM job WHERE id IN (1, 3, 101) ORDER BY id;
+
 -- A key of a foreign key moves the child's row to another partition.
 CREATE TABLE region (name text PRIMARY KEY);
 CREATE TABLE shop (id int, region text REFERENCES region ON UPDATE CASCADE, token bigint) PARTITION BY LIST (region);
@@ -280,6 +306,7 @@ SELECT tableoid::regclass AS partition, * FROM shop;
 -- unprotect takes all of them away.
 SELECT fencing.unprotect('job');
 SELECT fencing.unprotect('shop');
+SELECT fencing.unprotect('stock');
 SELECT fencing.unprotect('audit');
 SELECT * FROM guards ORDER BY relation::text, tgname;
 

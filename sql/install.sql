@@ -16,9 +16,7 @@ CREATE EXTENSION fencing SCHEMA public;
 CREATE EXTENSION fencing;
 ALTER EXTENSION fencing SET SCHEMA public;
 
--- A database owner may install it, and it cannot be moved.
-SELECT DISTINCT trusted, superuser, relocatable, schema, requires
-FROM pg_catalog.pg_available_extension_versions WHERE name = 'fencing';
+SELECT extname, extrelocatable, extnamespace::pg_catalog.regnamespace FROM pg_catalog.pg_extension WHERE extname = 'fencing';
 
 -- What belongs to it.
 SELECT c.relkind, c.oid::pg_catalog.regclass AS relation

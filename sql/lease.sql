@@ -26,7 +26,7 @@ SELECT fencing.next_token() - :before AS step;
 SELECT fencing.next_token() AS before \gset
 SELECT count(*) FROM fencing.lookup('lease/a');
 SELECT fencing.renew('lease/a', :t1) IS NOT NULL AS renewed;
-SELECT fencing.release('lease/a', :t1 - 1);
+SELECT fencing.release('lease/a', :t1 + 1000);
 SELECT fencing.next_token() - :before AS step;
 
 -- Consecutive grants are one step apart.
@@ -88,6 +88,10 @@ SELECT :t4 > :t3 AS greater, :'h' AS holder;
 SELECT token > :t4 AS greater, holder FROM fencing.acquire('lease/a', steal => 'always');
 -- A lease without a label is nobody's to take with same_holder.
 SELECT count(*) FROM fencing.acquire('lease/a', '10 minutes', 'w1', steal => 'same_holder');
+-- An empty label is a label.
+SELECT holder = '' AS empty FROM fencing.acquire('lease/empty', '10 minutes', '');
+SELECT count(*) FROM fencing.acquire('lease/empty', '10 minutes', 'w1', steal => 'same_holder');
+SELECT holder = '' AS empty FROM fencing.acquire('lease/empty', '10 minutes', '', steal => 'same_holder');
 -- Where nothing stands there is nothing to steal: an ordinary grant.
 SELECT resource, holder FROM fencing.acquire('lease/b', '10 minutes', 'w1', steal => 'same_holder');
 SELECT resource, holder FROM fencing.acquire('lease/c', '10 minutes', 'w1', steal => 'always');
@@ -187,6 +191,25 @@ COMMIT;
 SELECT (fencing.acquire('lease/n' || i)).resource FROM generate_series(1, 3) AS i ORDER BY 1;
 SELECT a.resource, a.token < b.token AS ascending, b.resource
 FROM fencing.acquire('lease/o1') AS a CROSS JOIN LATERAL fencing.acquire('lease/o2') AS b;
+
+SELECT count(*) FROM generate_series(1, 300) AS i, fencing.acquire('lease/many ' || i);
+-- A grant can be renewed and released by the statement that got it.
+SELECT l.resource, fencing.renew(l.resource, l.token) IS NOT NULL AS renewed,
+    fencing.release(l.resource, l.token) AS released, fencing.release(l.resource, l.token) AS again
+FROM fencing.acquire('lease/s') AS l;
+-- A transaction may change what it has done itself, as often as it likes.
+BEGIN;
+SELECT token AS v1 FROM fencing.acquire('lease/v', '10 minutes', 'w1') \gset
+SELECT token AS v2 FROM fencing.acquire('lease/v', '10 minutes', 'w2', steal => 'always') \gset
+SELECT fencing.release('lease/v', :v1), fencing.release('lease/v', :v2);
+SELECT token AS v3 FROM fencing.acquire('lease/v', '10 minutes', 'w3') \gset
+SAVEPOINT s;
+SELECT fencing.forget('lease/v');
+SELECT token AS v4 FROM fencing.acquire('lease/v', '10 minutes', 'w4') \gset
+ROLLBACK TO s;
+SELECT fencing.renew('lease/v', :v4) IS NULL AS lost, fencing.renew('lease/v', :v3) IS NOT NULL AS renewed;
+COMMIT;
+SELECT :v1 < :v2 AND :v2 < :v3 AND :v3 < :v4 AS ascending, token = :v3 AS stands, holder FROM fencing.lookup('lease/v');
 
 -- A function may acquire for its caller.
 CREATE FUNCTION pg_temp.work() RETURNS text LANGUAGE plpgsql AS $$

@@ -1,5 +1,5 @@
-"""One module for each feature; each workload is a function of (session, size, library) that prepares
-its tables and yields harness.Workload objects, to be measured before the next one is asked for."""
+"""One module for each feature. Each workload is a function of (session, size, library): it prepares
+its tables and yields harness.Workload objects, to be measured before the next is asked for."""
 
 from workloads import guard, lease, token
 

@@ -19,10 +19,11 @@ BEGIN
     RETURN NEW;
 END $$"""
 
+CREATE = "CREATE TRIGGER zz BEFORE UPDATE ON {table} FOR EACH ROW EXECUTE FUNCTION "
 TRIGGERS = {
     NONE: "SELECT",
-    EMPTY: "CREATE TRIGGER zz BEFORE UPDATE ON {table} FOR EACH ROW EXECUTE FUNCTION empty_trigger()",
-    PLPGSQL: "CREATE TRIGGER zz BEFORE UPDATE ON {table} FOR EACH ROW EXECUTE FUNCTION row_check()",
+    EMPTY: CREATE + "empty_trigger()",
+    PLPGSQL: CREATE + "row_check()",
     COLUMN: "SELECT fencing.protect('{table}', 'fence_token')",
 }
 

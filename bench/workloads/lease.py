@@ -14,8 +14,8 @@ ACQUIRE_SCRIPT = f"""
     SELECT * FROM fencing.acquire('job-' || :number, '1 microsecond', 'worker');
 """
 
-# A lease as one would write it without the extension, on the same columns. It does not keep the promises:
-# the token is drawn before the row is locked, and may be forgotten in a crash.
+# A lease as one would write it without the extension, on the same columns. It does not keep the
+# promises: the token is drawn before the row is locked, and a crash may forget it.
 UPSERT_SCRIPT = f"""
     \\set number random(1, {RESOURCES})
     INSERT INTO plain_lease AS old (resource, token, external, holder, ttl, acquired_at, expires_at)
@@ -32,8 +32,10 @@ UPSERT_SCRIPT = f"""
 def acquire(session, size, _library):
     """A grant of a random resource, committed durably."""
     session.query("CREATE SEQUENCE plain_token")
-    session.query("CREATE TABLE plain_lease (LIKE fencing.fence INCLUDING ALL) WITH (fillfactor = 70)")
-    session.query("SET fencing.durable_grants = off")  # of the next statement
+    session.query(
+        "CREATE TABLE plain_lease (LIKE fencing.fence INCLUDING ALL) WITH (fillfactor = 70)"
+    )
+    session.query("SET fencing.durable_grants = off")  # to fill the table, in this session only
     session.query(
         f"DO $$ BEGIN FOR number IN 1..{RESOURCES} LOOP "
         "PERFORM fencing.acquire('job-' || number, '1 microsecond', 'worker'); COMMIT; "

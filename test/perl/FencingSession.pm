@@ -167,8 +167,10 @@ sub DESTROY
 {
 	my ($self) = @_;
 	local ($?, $@, $!);
-	CORE::close($_) foreach grep { defined } @$self{qw(stdin stdout stderr)};
-	waitpid $self->{process}, 0 if $self->{process};
+	return if !$self->{process};
+	kill 'KILL', $self->{process};    # it may be waiting for an answer
+	CORE::close($_) foreach @$self{qw(stdin stdout stderr)};
+	waitpid $self->{process}, 0;
 	return;
 }
 

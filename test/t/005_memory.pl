@@ -30,8 +30,8 @@ CREATE TABLE unguarded (id int PRIMARY KEY, balance int, fence_token text);
 SELECT fencing.acquire('held', '1 hour');
 SELECT fencing.advance('external', 50);
 
--- Runs the statement so many times, each time in a savepoint, and expects the SQLSTATE. The growth of the
--- memory contexts from the first to the last of them.
+-- Runs the statement so many times, each time in a savepoint that is rolled back, and expects the SQLSTATE. The
+-- growth of the memory contexts from the first to the last of them.
 CREATE FUNCTION refusals(statement text, expected text, times int) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
 	before bigint;
@@ -40,8 +40,8 @@ BEGIN
 	SELECT sum(total_bytes) INTO before FROM pg_backend_memory_contexts;
 	FOR i IN 1 .. times LOOP
 		BEGIN
-			got := '00000';
 			EXECUTE statement;
+			RAISE SQLSTATE '99000';
 		EXCEPTION WHEN OTHERS THEN
 			got := SQLSTATE;
 		END;
@@ -67,20 +67,20 @@ my @refusals = (
 	['guard: missing token in a DELETE', 'TK002', 'DELETE FROM account'],
 	['guard: missing token in a TRUNCATE', 'TK002', 'TRUNCATE account'],
 	['guard: negative token', '22023', 'UPDATE account SET fence_token = -1'],
-	['guard: stale token that is only observed', '00000', 'UPDATE watched SET balance = 1, fence_token = 33 WHERE id = 1'],
+	['guard: stale token that is only observed', '99000', 'UPDATE watched SET balance = 1, fence_token = 33 WHERE id = 1'],
 	['fencing.token with a stale one', 'TK001', q(DO 'BEGIN SET LOCAL fencing.token = 33; UPDATE account SET balance = 1; END')],
 	['fencing.token with a bad one', '22023', q(SET LOCAL fencing.token = 'x')],
-	['fencing.token set again and again', '00000', q(SET LOCAL fencing.token = 34)],
+	['fencing.token set again and again', '99000', q(SET LOCAL fencing.token = 34)],
 	['acquire: bad time to live', '22023', q(SELECT fencing.acquire('new', '0'))],
 	['acquire: NULL', '22004', q(SELECT fencing.acquire(NULL))],
 	['acquire: bad steal', '22023', q(SELECT fencing.acquire('new', steal => 'sometimes'))],
 	['acquire: other issuer', '55000', q(SELECT fencing.acquire('external'))],
-	['acquire: no row', '00000', q(SELECT fencing.acquire('held'))],
+	['acquire: no row', '99000', q(SELECT fencing.acquire('held'))],
 	['renew: NULL', '22004', q(SELECT fencing.renew('held', NULL))],
 	['renew: bad time to live', '22023', q(SELECT fencing.renew('held', 1, '-1 s'))],
-	['renew: lost', '00000', q(SELECT fencing.renew('held', 1000))],
+	['renew: lost', '99000', q(SELECT fencing.renew('held', 1000))],
 	['release: bad token', '22023', q(SELECT fencing.release('held', 0))],
-	['release: lost', '00000', q(SELECT fencing.release('held', 1000))],
+	['release: lost', '99000', q(SELECT fencing.release('held', 1000))],
 	['advance: stale token', 'TK001', q(SELECT fencing.advance('external', 49))],
 	['advance: other issuer', '55000', q(SELECT fencing.advance('held', 1000))],
 	['prune: bad value', '22023', q(SELECT fencing.prune('-1 day'))],

@@ -107,7 +107,7 @@ my @scripts = (
 	'set reset_all 0');
 
 # play($script, $loaded, ...): $loaded says what the session did before: nothing ('': the first use of the library is
-# the script's own first write; 'savepoint': within a savepoint of its own), LOAD, or a write.
+# the script's own first write; 'savepoint': within a savepoint of its own), a call that only reads, or a write.
 my $superuser = FencingSession->new($node);
 $superuser->get('SET fencing.enforcement = off');
 
@@ -117,8 +117,8 @@ sub play
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	my $session = FencingSession->new($node, %connection);
 	my $name = {
-		'' => 'first use', savepoint => 'first use in a savepoint', LOAD => 'loaded before', write => 'used before' }->{$loaded};
-	$session->get(q(LOAD 'fencing')) if $loaded eq 'LOAD';
+		'' => 'first use', savepoint => 'first use in a savepoint', call => 'loaded before', write => 'used before' }->{$loaded};
+	$session->get(q(SELECT count(*) FROM fencing.lookup('unknown'))) if $loaded eq 'call';
 	$session->ask($write) if $loaded eq 'write';
 	my (@wrong, $in_transaction);
 	my $position = 0;
@@ -152,7 +152,7 @@ sub play
 	return;
 }
 
-foreach my $loaded ('', 'savepoint', 'LOAD', 'write')
+foreach my $loaded ('', 'savepoint', 'call', 'write')
 {
 	play($_, $loaded) foreach @scripts;
 }
@@ -169,7 +169,7 @@ foreach my $case (@brought)
 {
 	my ($name, @connection) = @$case;
 	note($name);
-	foreach my $loaded ('', 'LOAD')
+	foreach my $loaded ('', 'call')
 	{
 		play($_, $loaded, @connection)
 		  foreach '0', 'begin 0 rollback 0', 'begin local 40 commit 0', 'begin savepoint local 40 rollback_to 0 rollback 0',
@@ -184,7 +184,7 @@ $node->append_conf('postgresql.conf', 'fencing.token = 80');
 $node->reload;
 ok(until_true(sub { $node->safe_psql('postgres', 'SHOW fencing.token') eq '80' }, 30), 'the configuration file has a token');
 play($_, '') foreach '0', 'begin 0 rollback 0', 'begin local 40 commit 0', 'begin savepoint local 40 rollback_to 0 rollback 0';
-play($_, 'LOAD') foreach '0', 'begin local 40 commit 0';
+play($_, 'call') foreach '0', 'begin local 40 commit 0';
 
 # A configuration file that is read again in the middle of a transaction takes nothing away, and gives nothing.
 {
