@@ -16,7 +16,7 @@ DATA = $(wildcard src/sql/upgrade/fencing--*--*.sql)
 REGRESS_ALL = $(sort $(patsubst sql/%.sql,%,$(wildcard sql/*.sql)))
 # MERGE came with 15, MERGE inside a CTE (with RETURNING) with 17
 REGRESS_SINCE_15 = guard_merge
-REGRESS_SINCE_17 = guard_merge_cte
+REGRESS_SINCE_17 = guard_merge_cte resource_guard_merge_cte
 REGRESS = $(filter-out $(if $(filter 14,$(PG_MAJOR)),$(REGRESS_SINCE_15)) \
 	$(if $(filter 14 15 16,$(PG_MAJOR)),$(REGRESS_SINCE_17)),$(REGRESS_ALL))
 ISOLATION = $(sort $(patsubst test/specs/%.spec,%,$(wildcard test/specs/*.spec)))

@@ -11,7 +11,7 @@
 #define ERRCODE_STALE_TOKEN MAKE_SQLSTATE('T', 'K', '0', '0', '1')
 // A guarded write that carries no token.
 #define ERRCODE_MISSING_TOKEN MAKE_SQLSTATE('T', 'K', '0', '0', '2')
-// A token that was never granted for the resource.
+// A token that was never granted for the resource, or the resource is unknown.
 #define ERRCODE_UNISSUED_TOKEN MAKE_SQLSTATE('T', 'K', '0', '0', '3')
 
 namespace fencing {
@@ -20,17 +20,23 @@ namespace fencing {
 constexpr const char *stale_hint =
 	"Another holder has come since. Stop, acquire again, and do not retry with this token.";
 
-// TK001 for a resource.
-[[noreturn]] void raise_stale(
-	const text *resource, std::int64_t presented, std::int64_t current);
+// What an error says, for callers that add fields of their own.
+struct Refusal {
+	int sqlstate;
+	const char *message;
+	const char *detail; // null: none
+	const char *hint;   // null: none
+};
+static_assert(survives_longjmp<Refusal>);
+
+// Raises or, at level WARNING, reports it.
+void report(int level, const Refusal &refusal);
 
 // 55000: tokens of the resource come from the other issuer.
+Refusal other_issuer(const text *resource, bool external);
 [[noreturn]] void raise_other_issuer(const text *resource, bool external);
 
 // 55P03: another transaction that changes the resource has not ended in time.
 [[noreturn]] void raise_resource_busy(const text *resource);
-
-// 0A000 for what a later version brings.
-[[noreturn]] void raise_not_supported(const char *what);
 
 } // namespace fencing

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: PostgreSQL
-// fence.cpp: the fence of a resource, and what a transaction that changes it owes at its end.
+// fence.cpp: the fence of a resource: judged, raised, dropped, bound to.
 //
 // I3: the fence never goes down. advance() raises it; forget() alone drops it, and logs that.
 
 #include "fence.h"
 
 #include "arguments.h"
-#include "errors.h"
-#include "fence_table.h"
-#include "pg/stop_point.h"
-#include "pg/transaction_mark.h"
+#include "claims.h"
+#include "pg/rows.h"
 #include "resource_lock.h"
+#include "seal.h"
 #include "settings.h"
 
 extern "C" {
 #include "access/xact.h"
+#include "access/xlog.h"
 #include "utils/builtins.h"
 }
 
@@ -22,48 +22,38 @@ namespace fencing {
 
 namespace {
 
-int changes = 0;
-
-extern "C" void
-at_transaction_event(XactEvent event, void * /*argument*/)
+// Presented and current token, and who holds the resource since when.
+const char *
+detail_of(std::int64_t presented, const std::optional<FenceRow> &row)
 {
-	if (event == XACT_EVENT_PRE_COMMIT)
-		FENCING_STOP_POINT("before_commit");
-	if (event == XACT_EVENT_PRE_PREPARE && changes > 0)
-		ereport(ERROR,
-			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				errmsg("cannot PREPARE a transaction that has acquired, renewed, released, advanced, "
-					   "pruned or forgotten a resource"),
-				errhint("Commit the grant first, then work in another transaction.")));
+	auto given = static_cast<long long>(presented);
+
+	if (!row)
+		return psprintf("Presented token %lld, and the resource is unknown.", given);
+
+	auto current = static_cast<long long>(row->token);
+
+	if (!row->acquired_at)
+		return psprintf("Presented token %lld, current token %lld.", given, current);
+
+	const char *since = pstrdup(timestamptz_to_str(*row->acquired_at));
+
+	if (row->holder == nullptr)
+		return psprintf(
+			"Presented token %lld, current token %lld, granted at %s.", given, current, since);
+	return psprintf("Presented token %lld, current token %lld, granted to \"%s\" at %s.", given,
+		current, text_to_cstring(row->holder), since);
 }
 
 // Equal is fine and changes nothing. Raises TK001, or 55000 for a resource issued here.
 bool
 needs_raise(const std::optional<FenceRow> &row, const text *resource, std::int64_t token)
 {
-	if (!row)
-		return true;
-	if (!row->external)
-		raise_other_issuer(resource, /*external=*/false);
-	if (token < row->token)
-		raise_stale(resource, token, row->token);
-	return token > row->token;
-}
+	core::Verdict verdict = core::judge_resource(state_of(row), /*external=*/true, token);
 
-Outcome
-raise_fence(const text *resource, std::int64_t token)
-{
-	std::optional<FenceRow> row = read_fence(resource);
-
-	if (!needs_raise(row, resource, token))
-		return Outcome::nothing;
-	if (!row) {
-		insert_fence(FenceRow{{}, resource, token, /*external=*/true, nullptr, nullptr, std::nullopt,
-			std::nullopt, std::nullopt, false});
-		return Outcome::written;
-	}
-	row->token = token;
-	return update_fence(*row) == Written::done ? Outcome::written : Outcome::busy;
+	if (verdict != core::Verdict::accepted)
+		report(ERROR, refusal_of(verdict, resource, token, row, /*external=*/true));
+	return !row || token > row->token;
 }
 
 bool
@@ -80,7 +70,7 @@ forget(const text *resource)
 			return Outcome::busy;
 		ereport(LOG,
 			(errmsg("fencing: resource \"%s\" forgotten by \"%s\"", text_to_cstring(resource),
-				 GetUserNameFromId(GetUserId(), /*noerr=*/true)),
+				 GetUserNameFromId(GetUserId(), /*noerr=*/false)),
 				errdetail("Its fence was %lld.", static_cast<long long>(row->token))));
 		existed = true;
 		return Outcome::written;
@@ -88,25 +78,103 @@ forget(const text *resource)
 	return existed;
 }
 
+// The early check; the seal repeats it when the transaction commits.
+void
+bind(const text *resource, std::int64_t token)
+{
+	std::optional<FenceRow> row = read_fence(resource);
+	const Claim *claim = find_claim(view_of(resource));
+	bool external = row ? row->external : claim != nullptr && claim->external;
+	core::FenceState state = state_of(row);
+
+	// A greater token that this transaction has seen from elsewhere is not in the table before it
+	// commits.
+	if (claim != nullptr && external)
+		state = {Max(state.fence, claim->top->highest), true};
+
+	core::Verdict verdict = core::judge_resource(state, external, token);
+
+	if (verdict != core::Verdict::accepted)
+		report(ERROR, refusal_of(verdict, resource, token, row, external));
+	mark_checked(
+		claim_binding(resource, external, token), 0, row ? &row->version : nullptr);
+	keep_seal_first();
+}
+
+Datum
+bound_row(TupleDesc description, const Claim *claim)
+{
+	Datum values[2] = {PointerGetDatum(claim->resource), Int64GetDatum(claim->top->bound)};
+	bool nulls[2] = {false, false};
+
+	return HeapTupleGetDatum(heap_form_tuple(description, values, nulls));
+}
+
+const Claim *
+next_bound(const Claim *claim)
+{
+	while (claim != nullptr && (claim->top == nullptr || claim->top->bound == 0))
+		claim = claim->next;
+	return claim;
+}
+
 } // namespace
-
-void
-register_transaction_end()
-{
-	RegisterXactCallback(at_transaction_event, nullptr);
-}
-
-void
-refuse_prepare()
-{
-	count_until_undone(&changes);
-}
 
 void
 commit_durably()
 {
 	if (settings::durable_grants())
 		ForceSyncCommit();
+}
+
+core::FenceState
+state_of(const std::optional<FenceRow> &row)
+{
+	return row ? core::FenceState{row->token, row->external}
+			   : core::FenceState{core::no_token, false};
+}
+
+Refusal
+refusal_of(core::Verdict verdict, const text *resource, std::int64_t presented,
+	const std::optional<FenceRow> &row, bool external)
+{
+	const char *name = text_to_cstring(resource);
+
+	switch (verdict) {
+	case core::Verdict::stale:
+		return {ERRCODE_STALE_TOKEN, psprintf("stale fencing token for resource \"%s\"", name),
+			detail_of(presented, row), stale_hint};
+	case core::Verdict::unissued:
+		return {ERRCODE_UNISSUED_TOKEN,
+			psprintf("fencing token was never issued for resource \"%s\"", name),
+			detail_of(presented, row), "Present the token that fencing.acquire() has returned."};
+	case core::Verdict::missing:
+		return {ERRCODE_MISSING_TOKEN,
+			psprintf("write to resource \"%s\" carries no fencing token", name), nullptr, nullptr};
+	case core::Verdict::other_issuer:
+		return other_issuer(resource, !external);
+	case core::Verdict::invalid:
+	case core::Verdict::accepted:
+		break;
+	}
+	return {ERRCODE_INVALID_PARAMETER_VALUE,
+		psprintf("fencing token for resource \"%s\" must be 1 or more", name),
+		psprintf("It is %lld.", static_cast<long long>(presented)), nullptr};
+}
+
+Written
+raise_fence(const text *resource, const std::optional<FenceRow> &row, std::int64_t token)
+{
+	if (!row) {
+		insert_fence(FenceRow{{}, resource, token, /*external=*/true, nullptr, nullptr, std::nullopt,
+			std::nullopt, std::nullopt, false});
+		return Written::done;
+	}
+
+	FenceRow raised = *row;
+
+	raised.token = token;
+	return update_fence(raised);
 }
 
 } // namespace fencing
@@ -116,13 +184,20 @@ FENCING_FUNCTION(fencing_advance)
 	const text *resource = fencing::resource_argument(fcinfo, 0);
 	std::int64_t token = fencing::token_argument(fcinfo, 1);
 
-	PreventCommandIfReadOnly("fencing.advance()");
-	fencing::refuse_prepare();
-	if (fencing::needs_raise(fencing::read_fence(resource), resource, token)) {
-		fencing::change_resource(resource, fencing::Strength::exclusive,
-			[&] { return fencing::raise_fence(resource, token); });
-		fencing::commit_durably();
-	}
+	fencing::begin_change("fencing.advance()");
+	if (!fencing::needs_raise(fencing::read_fence(resource), resource, token))
+		PG_RETURN_INT64(token);
+
+	fencing::change_resource(resource, fencing::Strength::exclusive, [&] {
+		std::optional<fencing::FenceRow> row = fencing::read_fence(resource);
+
+		if (!fencing::needs_raise(row, resource, token))
+			return fencing::Outcome::nothing;
+		return fencing::raise_fence(resource, row, token) == fencing::Written::done
+			? fencing::Outcome::written
+			: fencing::Outcome::busy;
+	});
+	fencing::commit_durably();
 	PG_RETURN_INT64(token);
 }
 
@@ -130,17 +205,31 @@ FENCING_FUNCTION(fencing_forget)
 {
 	const text *resource = fencing::resource_argument(fcinfo, 0);
 
-	PreventCommandIfReadOnly("fencing.forget()");
-	fencing::refuse_prepare();
+	fencing::begin_change("fencing.forget()");
 	PG_RETURN_BOOL(fencing::forget(resource));
 }
 
 FENCING_FUNCTION(fencing_bind)
 {
-	fencing::raise_not_supported("fencing.bind()");
+	const text *resource = fencing::resource_argument(fcinfo, 0);
+	std::int64_t token = fencing::token_argument(fcinfo, 1);
+
+	PreventCommandDuringRecovery("fencing.bind()");
+	fencing::bind(resource, token);
+	PG_RETURN_INT64(token);
 }
 
 FENCING_FUNCTION(fencing_bound)
 {
-	fencing::raise_not_supported("fencing.bound()");
+	return fencing::return_rows<const fencing::Claim *>(
+		fcinfo, []() -> const fencing::Claim * { return fencing::all_claims(); },
+		[](TupleDesc description, const fencing::Claim **claim) -> std::optional<Datum> {
+			// Again: a savepoint may have been rolled back since the last row.
+			const fencing::Claim *bound = fencing::next_bound(*claim);
+
+			if (bound == nullptr)
+				return std::nullopt;
+			*claim = bound->next;
+			return fencing::bound_row(description, bound);
+		});
 }

@@ -1,21 +1,28 @@
 // SPDX-License-Identifier: PostgreSQL
-// fence.h: the fence of a resource, and what a transaction that changes it owes at its end.
+// fence.h: the fence of a resource: judged, raised, dropped, bound to.
 #pragma once
 
 #include "pg/prelude.h"
 
+#include "core/verdict.h"
+#include "errors.h"
+#include "fence_table.h"
+
 namespace fencing {
-
-// Called once, when the library loads.
-void register_transaction_end();
-
-// The running transaction changes a lease or a fence: PREPARE TRANSACTION is refused (0A000), since
-// a prepared grant would hold everybody up until somebody finishes it, and nobody holds it.
-void refuse_prepare();
 
 // The running transaction grants or advances: its COMMIT waits for the disk even under
 // synchronous_commit = off, unless fencing.durable_grants waives it. A lost grant would let an
 // older token pass again (I3, I5).
 void commit_durably();
+
+core::FenceState state_of(const std::optional<FenceRow> &row);
+
+// What to say of a verdict that is not `accepted`.
+Refusal refusal_of(core::Verdict verdict, const text *resource, std::int64_t presented,
+	const std::optional<FenceRow> &row, bool external);
+
+// Writes the fence of a resource whose tokens come from elsewhere; under its lock.
+Written raise_fence(
+	const text *resource, const std::optional<FenceRow> &row, std::int64_t token);
 
 } // namespace fencing

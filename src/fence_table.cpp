@@ -76,6 +76,62 @@ row_of(HeapTuple tuple, TupleDesc description)
 		is_being_changed(tuple->t_data)};
 }
 
+FenceRow
+row_in(TupleTableSlot *slot)
+{
+	return row_of(ExecFetchSlotHeapTuple(slot, /*materialize=*/false, nullptr),
+		slot->tts_tupleDescriptor);
+}
+
+// A snapshot sees one version of a row. If that is the one which was seen before, it is found
+// without the index. The place may hold another resource's row by now.
+std::optional<FenceRow>
+row_seen_before(Relation fences, Snapshot snapshot, TupleTableSlot *slot, FenceKey *key)
+{
+	if (!ItemPointerIsValid(&key->seen) ||
+		!table_tuple_fetch_row_version(fences, &key->seen, snapshot, slot))
+		return std::nullopt;
+
+	FenceRow row = row_in(slot);
+
+	if (view_of(row.resource) != view_of(key->resource))
+		return std::nullopt;
+	return row;
+}
+
+std::optional<FenceRow>
+row_by_index(IndexScanDesc scan, TupleTableSlot *slot, const text *name)
+{
+	ScanKeyData key;
+
+	// ScanKeyInit compares with collation "C": bytewise, as the column does.
+	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_TEXTEQ, PointerGetDatum(name));
+	index_rescan(scan, &key, 1, nullptr, 0);
+	if (!index_getnext_slot(scan, ForwardScanDirection, slot))
+		return std::nullopt;
+	return row_in(slot);
+}
+
+const text *
+copy_of(const text *value)
+{
+	if (value == nullptr)
+		return nullptr;
+	return static_cast<const text *>(memcpy(palloc(VARSIZE_ANY(value)), value, VARSIZE_ANY(value)));
+}
+
+FenceRow
+copy_of(const FenceRow &row)
+{
+	FenceRow copy = row;
+
+	copy.resource = copy_of(row.resource);
+	copy.holder = copy_of(row.holder);
+	if (row.ttl != nullptr)
+		copy.ttl = static_cast<Interval *>(memcpy(palloc(sizeof(Interval)), row.ttl, sizeof(Interval)));
+	return copy;
+}
+
 void
 fill_time(TupleTableSlot *slot, Column column, const std::optional<TimestampTz> &time)
 {
@@ -152,27 +208,57 @@ lease_end(const FenceRow &row)
 	return row.released_at ? row.released_at : row.expires_at;
 }
 
+void
+reach_fences()
+{
+	with_lock_timeout(within_lock_timeout(1000),
+		[] { table_close(open_fences(RowExclusiveLock), NoLock); });
+}
+
+void
+read_fences(std::size_t count, FenceKey (*key_at)(std::size_t number, void *argument),
+	void (*read)(std::size_t number, const std::optional<FenceRow> &row, void *argument),
+	void *argument)
+{
+	Relation fences = open_fences(AccessShareLock);
+	Relation index = index_open(compat::primary_key_index(fences), AccessShareLock);
+	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+	IndexScanDesc scan = compat::begin_index_scan(fences, index, snapshot);
+	TupleTableSlot *slot = table_slot_create(fences, nullptr);
+
+	for (std::size_t i = 0; i < count; i++) {
+		FenceKey key = key_at(i, argument);
+		std::optional<FenceRow> row = row_seen_before(fences, snapshot, slot, &key);
+
+		if (!row)
+			row = row_by_index(scan, slot, key.resource);
+		read(i, row, argument);
+	}
+	ExecDropSingleTupleTableSlot(slot);
+	index_endscan(scan);
+	UnregisterSnapshot(snapshot);
+	index_close(index, NoLock);
+	// Kept to the end of the transaction: what was read stays true of an installed extension.
+	table_close(fences, NoLock);
+}
+
 std::optional<FenceRow>
 read_fence(const text *name)
 {
-	Relation fences = open_fences(AccessShareLock);
-	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
-	std::optional<FenceRow> row;
-	ScanKeyData key;
+	struct One {
+		FenceKey key;
+		std::optional<FenceRow> row;
+	} one = {{name, {}}, std::nullopt};
 
-	// ScanKeyInit compares with collation "C": bytewise, as the column does.
-	ScanKeyInit(&key, resource + 1, BTEqualStrategyNumber, F_TEXTEQ, PointerGetDatum(name));
-	SysScanDesc scan = systable_beginscan(
-		fences, compat::primary_key_index(fences), /*indexOK=*/true, snapshot, 1, &key);
-	HeapTuple tuple = systable_getnext(scan);
-
-	if (HeapTupleIsValid(tuple))
-		row = row_of(heap_copytuple(tuple), RelationGetDescr(fences));
-	systable_endscan(scan);
-	UnregisterSnapshot(snapshot);
-	// Kept to the end of the transaction: what was read stays true of an installed extension.
-	table_close(fences, NoLock);
-	return row;
+	ItemPointerSetInvalid(&one.key.seen);
+	read_fences(
+		1, [](std::size_t, void *argument) { return static_cast<One *>(argument)->key; },
+		[](std::size_t, const std::optional<FenceRow> &row, void *argument) {
+			if (row)
+				static_cast<One *>(argument)->row = copy_of(*row);
+		},
+		&one);
+	return one.row;
 }
 
 void

@@ -36,8 +36,25 @@ bool has_live_lease(const FenceRow &row, TimestampTz now);
 // When the lease ended, or will end; nothing for a resource issued elsewhere.
 std::optional<TimestampTz> lease_end(const FenceRow &row);
 
+// Waits at most a second for somebody who has locked the whole table, then raises 55P03; nothing
+// that follows in the transaction waits for the table.
+void reach_fences();
+
 // The row as committed now, or as this transaction left it.
 std::optional<FenceRow> read_fence(const text *resource);
+
+// Which fence to read, and where its row was seen last, if it was.
+struct FenceKey {
+	const text *resource;
+	ItemPointerData seen;
+};
+static_assert(survives_longjmp<FenceKey>);
+
+// Calls `read` with each of `count` resources and its row, all as committed at one moment, which is
+// now. The row lives until `read` returns.
+void read_fences(std::size_t count, FenceKey (*key)(std::size_t number, void *argument),
+	void (*read)(std::size_t number, const std::optional<FenceRow> &row, void *argument),
+	void *argument);
 
 enum class Written { done, busy, changed };
 

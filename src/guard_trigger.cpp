@@ -3,11 +3,9 @@
 
 #include "guard_trigger.h"
 
-#include "errors.h"
-
 extern "C" {
-#include "access/sysattr.h"
 #include "catalog/pg_attribute.h"
+#include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
 #include "optimizer/optimizer.h"
 #include "rewrite/rewriteHandler.h"
@@ -53,7 +51,83 @@ raise_bad_option(const core::OptionResult &result)
 	pg_unreachable();
 }
 
+void
+raise_protocol(const Trigger *trigger, const char *what)
+{
+	ereport(ERROR,
+		(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+			errmsg("trigger \"%s\" must be fired %s", trigger->tgname, what)));
+}
+
+// A guard with gaps would look like one without: every event, every column, no condition.
+void
+require_row_trigger(const TriggerData *data)
+{
+	const Trigger *trigger = data->tg_trigger;
+
+	if (!TRIGGER_FIRED_BEFORE(data->tg_event) || !TRIGGER_FIRED_FOR_ROW(data->tg_event))
+		raise_protocol(trigger, "BEFORE, FOR EACH ROW");
+	if (!TRIGGER_FOR_INSERT(trigger->tgtype) || !TRIGGER_FOR_UPDATE(trigger->tgtype) ||
+		!TRIGGER_FOR_DELETE(trigger->tgtype))
+		raise_protocol(trigger, "for INSERT OR UPDATE OR DELETE");
+	if (trigger->tgnattr > 0)
+		raise_protocol(trigger, "for UPDATE of any column");
+	if (trigger->tgqual != nullptr)
+		raise_protocol(trigger, "without a WHEN condition");
+}
+
+Guard *
+make_guard(FunctionCallInfo fcinfo, const TriggerData *data)
+{
+	MemoryContext memory = fcinfo->flinfo->fn_mcxt;
+	core::GuardOptions options =
+		read_guard_options(data->tg_trigger->tgargs, data->tg_trigger->tgnargs);
+	auto *guard = static_cast<Guard *>(MemoryContextAllocZero(memory, sizeof(Guard)));
+
+	if (!options.token_column.empty()) {
+		guard->column = token_column_of(data->tg_relation, options);
+		require_no_default_token(data->tg_relation, guard->column);
+	}
+	// The arguments belong to the relation, which stays open as long as the statement runs.
+	if (!options.resource.empty())
+		guard->resource = read_row_resource(data->tg_relation, options.resource, memory);
+	guard->external = options.issuer == core::Issuer::external;
+	guard->source = options.source;
+	guard->missing = options.missing;
+	guard->mode = options.mode;
+	guard->statement = statement_of(fcinfo->flinfo);
+	fcinfo->flinfo->fn_extra = guard;
+	return guard;
+}
+
 } // namespace
+
+const TriggerData *
+trigger_data(FunctionCallInfo fcinfo, const char *function)
+{
+	if (!CALLED_AS_TRIGGER(fcinfo))
+		ereport(ERROR,
+			(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				errmsg("function %s was not called by trigger manager", function)));
+	return reinterpret_cast<const TriggerData *>(fcinfo->context);
+}
+
+Guard *
+row_guard_of(FunctionCallInfo fcinfo, const TriggerData *data)
+{
+	if (fcinfo->flinfo->fn_extra != nullptr)
+		return static_cast<Guard *>(fcinfo->flinfo->fn_extra);
+	require_row_trigger(data);
+	return make_guard(fcinfo, data);
+}
+
+Guard *
+truncate_guard_of(FunctionCallInfo fcinfo, const TriggerData *data)
+{
+	if (!TRIGGER_FIRED_BEFORE(data->tg_event) || !TRIGGER_FIRED_BY_TRUNCATE(data->tg_event))
+		raise_protocol(data->tg_trigger, "BEFORE TRUNCATE");
+	return make_guard(fcinfo, data);
+}
 
 core::GuardOptions
 read_guard_options(const char *const *arguments, int count)
@@ -70,18 +144,17 @@ read_guard_options(const char *const *arguments, int count)
 		ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				errmsg("guard option \"issuer\" says something only with \"resource\"")));
-	if (!options.resource.empty())
-		raise_not_supported("guard option \"resource\"");
-	if (options.token_column.empty())
+	if (options.token_column.empty() && options.resource.empty())
 		ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("a guard needs a token column")));
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				errmsg("a guard needs a token column, a resource, or both")));
 	return options;
 }
 
 AttrNumber
-token_column_of(Relation relation, std::string_view name)
+token_column_of(Relation relation, const core::GuardOptions &options)
 {
-	char *column = string_of(name);
+	char *column = string_of(options.token_column);
 	AttrNumber number = get_attnum(RelationGetRelid(relation), column);
 
 	if (number == InvalidAttrNumber)
@@ -107,6 +180,13 @@ token_column_of(Relation relation, std::string_view name)
 			(errcode(ERRCODE_DATATYPE_MISMATCH),
 				errmsg("token column \"%s\" must be of type bigint, integer or smallint, not %s",
 					column, format_type_be(attribute->atttypid)),
+				errtablecol(relation, number)));
+	if (attribute->atttypid != INT8OID && !options.resource.empty() &&
+		options.issuer == core::Issuer::fencing)
+		ereport(ERROR,
+			(errcode(ERRCODE_DATATYPE_MISMATCH),
+				errmsg("token column \"%s\" must be of type bigint", column),
+				errdetail("Tokens issued here outgrow %s.", format_type_be(attribute->atttypid)),
 				errtablecol(relation, number)));
 	return number;
 }

@@ -21,9 +21,10 @@
 #include "errors.h"
 #include "fence.h"
 #include "fence_table.h"
-#include "pg/single_row.h"
+#include "pg/rows.h"
 #include "pg/stop_point.h"
 #include "resource_lock.h"
+#include "seal.h"
 #include "token.h"
 
 extern "C" {
@@ -46,6 +47,17 @@ struct Request {
 };
 static_assert(survives_longjmp<Request>);
 
+// Whether a lease stands that the caller takes over at once. It queues for nothing then: who waits
+// for that lease to end does not lose a turn.
+bool
+takes_over(const Request &request, const std::optional<FenceRow> &row)
+{
+	if (request.steal == Steal::never || !row || !has_live_lease(*row, GetCurrentTimestamp()))
+		return false;
+	return request.steal == Steal::always ||
+		(row->holder != nullptr && view_of(row->holder) == view_of(request.holder));
+}
+
 bool
 may_grant(const Request &request, const std::optional<FenceRow> &row)
 {
@@ -55,10 +67,7 @@ may_grant(const Request &request, const std::optional<FenceRow> &row)
 		raise_other_issuer(request.resource, /*external=*/true);
 	if (row->being_changed)
 		return false;
-	if (request.steal == Steal::always || !has_live_lease(*row, GetCurrentTimestamp()))
-		return true;
-	return request.steal == Steal::same_holder && row->holder != nullptr &&
-		view_of(row->holder) == view_of(request.holder);
+	return !has_live_lease(*row, GetCurrentTimestamp()) || takes_over(request, row);
 }
 
 // Grants if the lease is still free once the resource is locked. The lock stays with a grant.
@@ -97,29 +106,33 @@ std::optional<FenceRow>
 acquire(const Request &request)
 {
 	bool alone = request.wait_ms == 0;
-
-	// The look without any lock: a caller that gets nothing disturbs nobody.
-	if (!may_grant(request, read_fence(request.resource)) && alone)
-		return std::nullopt;
-
+	bool queued = false;
 	ResourceLock lock = lock_of(request.resource);
 	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), request.wait_ms);
-
-	if (!join_queue(lock, alone, request.wait_ms))
-		return std::nullopt;
-
 	std::optional<FenceRow> granted;
 
 	for (;;) {
+		// The look without any lock: a caller that gets nothing disturbs nobody.
+		std::optional<FenceRow> row = read_fence(request.resource);
+		bool grantable = may_grant(request, row);
 		int left_ms = milliseconds_until(deadline);
 
-		if (may_grant(request, read_fence(request.resource)))
+		if (alone && !grantable)
+			break;
+		if (!queued && !takes_over(request, row)) {
+			queued = join_queue(lock, alone, left_ms);
+			if (!queued)
+				return std::nullopt;
+			continue; // look again: it may have waited
+		}
+		if (grantable)
 			granted = try_grant(request, lock, alone ? lock_slice_ms : Min(lock_slice_ms, left_ms));
 		if (granted || left_ms == 0)
 			break;
 		pause(Min(look_every_ms, left_ms));
 	}
-	leave_queue(lock, alone);
+	if (queued)
+		leave_queue(lock, alone);
 	if (granted)
 		commit_durably();
 	return granted;
@@ -131,13 +144,21 @@ was_granted(const std::optional<FenceRow> &row, std::int64_t token)
 	return row && !row->external && row->token == token && !row->released_at;
 }
 
+// What the look without a lock can say. A token above the fence may come from a grant that is not
+// committed yet: that has to be waited for, since "lost" is no answer to waiting.
+bool
+is_lost(const std::optional<FenceRow> &row, std::int64_t token)
+{
+	return row && (row->external || token <= row->token) && !was_granted(row, token);
+}
+
 // Moves the expiry, or returns nothing when the lease is lost.
 std::optional<TimestampTz>
 renew(const text *resource, std::int64_t token, const Interval *ttl)
 {
 	std::optional<TimestampTz> renewed;
 
-	if (!was_granted(read_fence(resource), token))
+	if (is_lost(read_fence(resource), token))
 		return std::nullopt;
 	change_resource(resource, Strength::share, [&] {
 		std::optional<FenceRow> row = read_fence(resource);
@@ -168,7 +189,7 @@ release(const text *resource, std::int64_t token)
 {
 	bool released = false;
 
-	if (!was_granted(read_fence(resource), token))
+	if (is_lost(read_fence(resource), token))
 		return false;
 	change_resource(resource, Strength::exclusive, [&] {
 		std::optional<FenceRow> row = read_fence(resource);
@@ -291,9 +312,8 @@ FENCING_FUNCTION(fencing_acquire)
 	return fencing::return_row_or_none(fcinfo, [&](TupleDesc description) -> std::optional<Datum> {
 		fencing::Request request = fencing::acquire_request(fcinfo);
 
-		PreventCommandIfReadOnly("fencing.acquire()");
 		fencing::require_fresh_snapshots();
-		fencing::refuse_prepare();
+		fencing::begin_change("fencing.acquire()");
 		std::optional<fencing::FenceRow> granted = fencing::acquire(request);
 
 		if (!granted)
@@ -308,8 +328,7 @@ FENCING_FUNCTION(fencing_renew)
 	std::int64_t token = fencing::token_argument(fcinfo, 1);
 	const Interval *ttl = PG_ARGISNULL(2) ? nullptr : fencing::ttl_argument(fcinfo, 2);
 
-	PreventCommandIfReadOnly("fencing.renew()");
-	fencing::refuse_prepare();
+	fencing::begin_change("fencing.renew()");
 	std::optional<TimestampTz> renewed = fencing::renew(resource, token, ttl);
 
 	if (!renewed)
@@ -322,8 +341,7 @@ FENCING_FUNCTION(fencing_release)
 	const text *resource = fencing::resource_argument(fcinfo, 0);
 	std::int64_t token = fencing::token_argument(fcinfo, 1);
 
-	PreventCommandIfReadOnly("fencing.release()");
-	fencing::refuse_prepare();
+	fencing::begin_change("fencing.release()");
 	PG_RETURN_BOOL(fencing::release(resource, token));
 }
 
@@ -332,8 +350,7 @@ FENCING_FUNCTION(fencing_prune)
 	fencing::Pruning pruning = {};
 
 	pruning.idle = fencing::span_argument(fcinfo, 0, "idle");
-	PreventCommandIfReadOnly("fencing.prune()");
-	fencing::refuse_prepare();
+	fencing::begin_change("fencing.prune()");
 	fencing::scan_fences(fencing::prune_resource, &pruning);
 	PG_RETURN_INT64(pruning.pruned);
 }

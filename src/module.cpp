@@ -3,7 +3,8 @@
 
 #include "pg/prelude.h"
 
-#include "fence.h"
+#include "claims.h"
+#include "seal.h"
 #include "settings.h"
 
 extern "C" {
@@ -21,7 +22,8 @@ void
 _PG_init(void)
 {
 	fencing::settings::define();
-	fencing::register_transaction_end();
+	fencing::register_claims();
+	fencing::register_seal();
 }
 
 } // extern "C"

@@ -166,6 +166,13 @@ create_guard(Oid relation, const GuardKind &kind, const Arguments &arguments)
 {
 	StringInfoData statement;
 
+	if (!compat::may_execute(own_function(kind.function), GetUserId()))
+		ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				errmsg("permission denied for function fencing.%s", kind.function),
+				errdetail("A trigger can be made only by somebody who may execute its function."),
+				errhint("The owner of the database can GRANT EXECUTE ON FUNCTION fencing.protect, "
+						"fencing.guard, fencing.guard_truncate.")));
 	initStringInfo(&statement);
 	appendStringInfo(&statement,
 		"CREATE OR REPLACE TRIGGER %s BEFORE %s ON %s FOR EACH %s EXECUTE FUNCTION fencing.%s(",
@@ -217,11 +224,14 @@ ensure_guard(Oid relation, const GuardKind &kind, const Arguments &arguments)
 }
 
 void
-check_column(Oid relation, std::string_view column)
+check_options(Oid relation, const core::GuardOptions &options)
 {
 	Relation opened = relation_open(relation, AccessShareLock);
 
-	require_no_default_token(opened, token_column_of(opened, column));
+	if (!options.token_column.empty())
+		require_no_default_token(opened, token_column_of(opened, options));
+	if (!options.resource.empty())
+		(void) read_row_resource(opened, options.resource, CurrentMemoryContext);
 	relation_close(opened, NoLock);
 }
 
@@ -276,7 +286,7 @@ protect(const Table &table, const Arguments &arguments)
 	ListCell *cell;
 
 	foreach (cell, members) {
-		check_column(lfirst_oid(cell), options.token_column);
+		check_options(lfirst_oid(cell), options);
 		require_no_other_trigger(lfirst_oid(cell), row_guard);
 		require_no_other_trigger(lfirst_oid(cell), truncate_guard);
 	}

@@ -16,18 +16,6 @@ namespace {
 
 constexpr std::uint32_t buckets = 128;
 
-struct Modes {
-	LOCKMODE bucket;
-	LOCKMODE exact;
-};
-
-constexpr Modes
-modes_of(Strength strength)
-{
-	return strength == Strength::share ? Modes{RowShareLock, ShareLock}
-									   : Modes{RowExclusiveLock, ExclusiveLock};
-}
-
 // Callers that do not wait keep out those that do, and are kept out by them, but not by each other.
 constexpr LOCKMODE
 queue_mode(bool alone)
@@ -65,7 +53,7 @@ lock_of(const text *resource)
 bool
 lock_resource(const ResourceLock &lock, Strength strength, int timeout_ms)
 {
-	Modes modes = modes_of(strength);
+	LockModes modes = modes_of(strength);
 	TimestampTz deadline =
 		TimestampTzPlusMilliseconds(timeout_ms > 0 ? GetCurrentTimestamp() : 0, timeout_ms);
 

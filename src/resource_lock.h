@@ -6,13 +6,15 @@
 // other for a moment, nothing else: names are always compared in full.
 //
 //                                bucket         resource
-//   renew                        RowShare       Share
+//   seal, renew                  RowShare       Share
 //   acquire, advance, release,   RowExclusive   Exclusive
-//   prune, forget
+//   prune, forget, seal that
+//   raises the fence
+//   seal over very many          Share          -
+//   the same with a raise        Exclusive      -
 //
 // Everybody takes the bucket first, then the resource, then the row; all are held until the end of
-// the transaction once something was written, and given back at once otherwise. A bucket is what a
-// transaction over very many resources will lock instead of each of them.
+// the transaction once something was written or sealed, and given back at once otherwise.
 #pragma once
 
 #include "pg/prelude.h"
@@ -38,6 +40,18 @@ struct ResourceLock {
 	LOCKTAG queue; // what waiting callers of acquire line up for
 };
 static_assert(survives_longjmp<ResourceLock>);
+
+struct LockModes {
+	LOCKMODE bucket;
+	LOCKMODE exact;
+};
+
+constexpr LockModes
+modes_of(Strength strength)
+{
+	return strength == Strength::share ? LockModes{RowShareLock, ShareLock}
+									   : LockModes{RowExclusiveLock, ExclusiveLock};
+}
 
 ResourceLock lock_of(const text *resource);
 

@@ -30,6 +30,7 @@ const TokenExtra *token_extra = nullptr;
 bool loading = false;
 int enforcement_value = static_cast<int>(Enforcement::enforce);
 bool durable_grants_value = true;
+int seal_timeout_value = 10000;
 
 const struct config_enum_entry enforcement_words[] = {
 	{"off", static_cast<int>(Enforcement::off), false},
@@ -130,6 +131,10 @@ define()
 		"Whether a committed grant or advance is durable even with synchronous_commit off.",
 		"When off, a crash can take back the last grants, and with them the refusal of older tokens.",
 		&durable_grants_value, true, PGC_SUSET, 0, nullptr, nullptr, nullptr);
+	DefineCustomIntVariable("fencing.seal_timeout",
+		"The longest time that the check of fencing tokens at COMMIT waits for other transactions.",
+		"lock_timeout applies as well, if it is shorter; statement_timeout does not reach a COMMIT.",
+		&seal_timeout_value, 10000, 1, 600000, PGC_USERSET, GUC_UNIT_MS, nullptr, nullptr, nullptr);
 #ifdef FENCING_STOP_POINTS
 	define_stop_points();
 #endif
@@ -155,6 +160,12 @@ Enforcement
 enforcement()
 {
 	return static_cast<Enforcement>(enforcement_value);
+}
+
+int
+seal_timeout_ms()
+{
+	return seal_timeout_value;
 }
 
 bool

@@ -12,6 +12,7 @@ namespace fencing {
 namespace {
 
 Statement *innermost = nullptr;
+std::uint64_t last_serial = 0;
 
 void
 unlink(void *ended)
@@ -37,6 +38,7 @@ statement_of(FmgrInfo *function)
 	auto *statement =
 		static_cast<Statement *>(MemoryContextAllocZero(function->fn_mcxt, sizeof(Statement)));
 
+	statement->serial = ++last_serial;
 	statement->memory = function->fn_mcxt;
 	statement->at_end.func = unlink;
 	statement->at_end.arg = statement;
@@ -47,11 +49,13 @@ statement_of(FmgrInfo *function)
 }
 
 void
-remember_admitted(Statement *statement, Oid relation, ItemPointer row, std::int64_t token)
+remember_admitted(Statement *statement, Oid relation, ItemPointer row, std::int64_t token,
+	const struct Claim *claim)
 {
 	statement->relation = relation;
 	statement->row = *row;
 	statement->token = token;
+	statement->claim = claim;
 	statement->may_be_deleted = true;
 	statement->may_be_inserted = false;
 }

@@ -69,15 +69,17 @@ require_safe_options(const FormData_pg_sequence &options)
 	raise_unsafe(faults.data + 1, psprintf("ALTER SEQUENCE fencing.token_seq%s;", cure.data));
 }
 
+// A new sequence vanishes with ROLLBACK, and with it what fast_forward() has made of it; a token
+// that was drawn from it does not.
 void
-require_safe(Relation sequence, const FormData_pg_sequence &options)
+require_safe(Relation sequence, const FormData_pg_sequence &options, bool draws)
 {
 	if (sequence->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT)
 		raise_unsafe("It is unlogged: a crash sets it back to its start.",
 			"ALTER SEQUENCE fencing.token_seq SET LOGGED;");
 	require_safe_options(options);
 	// Its old storage, with the old position, comes back with ROLLBACK; the token does not.
-	if (compat::storage_is_new(sequence))
+	if (compat::has_new_storage(sequence) || (draws && compat::is_new(sequence)))
 		raise_unsafe("It was created or changed by the running transaction, whose ROLLBACK would "
 					 "bring its old position back.",
 			"COMMIT its CREATE EXTENSION, ALTER SEQUENCE or TRUNCATE ... RESTART IDENTITY first.");
@@ -91,7 +93,7 @@ draw_token(std::int64_t fence)
 	Relation sequence = open_sequence(own_relation("token_seq"));
 	FormData_pg_sequence options = sequence_options(sequence);
 
-	require_safe(sequence, options);
+	require_safe(sequence, options, /*draws=*/true);
 	std::int64_t token = draw_value(sequence);
 
 	// Somebody has set the sequence back behind the fence: heal it, once for all resources below.
@@ -129,7 +131,7 @@ FENCING_FUNCTION(fencing_fast_forward)
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				errmsg("above must be 0 or more, and less than %lld",
 					static_cast<long long>(options.seqmax))));
-	fencing::require_safe(sequence, options);
+	fencing::require_safe(sequence, options, /*draws=*/false);
 	std::int64_t exceeded = fencing::raise_sequence(sequence, above, options.seqincrement);
 
 	fencing::close_sequence(sequence);

@@ -9,6 +9,7 @@
 #endif
 
 extern "C" {
+#include "access/genam.h"
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "executor/executor.h"
@@ -23,9 +24,9 @@ extern "C" {
 #if PG_VERSION_NUM >= 160000
 // Moved out of postgres.h by commit d952373a98.
 #include "varatt.h"
-#else
-#include "catalog/pg_class.h"
 #endif
+#include "catalog/pg_class.h"
+#include "catalog/pg_proc.h"
 }
 
 namespace fencing::compat {
@@ -41,17 +42,33 @@ current_lxid()
 #endif
 }
 
-// 16 speaks of relfilelocators (commit b0a55e4329). True when the storage of the relation was made
-// by the running transaction, so that its ROLLBACK brings an older one back, or none.
+// Whether the relation was made by the running transaction: its ROLLBACK leaves nothing of it.
 inline bool
-storage_is_new(Relation relation)
+is_new(Relation relation)
+{
+	return relation->rd_createSubid != InvalidSubTransactionId;
+}
+
+// Whether the running transaction has given the relation new storage: its ROLLBACK brings the old
+// one back. 16 speaks of relfilelocators (commit b0a55e4329).
+inline bool
+has_new_storage(Relation relation)
 {
 #if PG_VERSION_NUM >= 160000
-	return relation->rd_createSubid != InvalidSubTransactionId ||
-		relation->rd_firstRelfilelocatorSubid != InvalidSubTransactionId;
+	return relation->rd_firstRelfilelocatorSubid != InvalidSubTransactionId;
 #else
-	return relation->rd_createSubid != InvalidSubTransactionId ||
-		relation->rd_firstRelfilenodeSubid != InvalidSubTransactionId;
+	return relation->rd_firstRelfilenodeSubid != InvalidSubTransactionId;
+#endif
+}
+
+// 16 has one privilege check for every kind of object (commit c727f511bd).
+inline bool
+may_execute(Oid function, Oid role)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_aclcheck(ProcedureRelationId, function, role, ACL_EXECUTE) == ACLCHECK_OK;
+#else
+	return pg_proc_aclcheck(function, role, ACL_EXECUTE) == ACLCHECK_OK;
 #endif
 }
 
@@ -138,6 +155,19 @@ primary_key_index(Relation relation)
 	return RelationGetPrimaryKeyIndex(relation, /*deferrable_ok=*/false);
 #else
 	return RelationGetPrimaryKeyIndex(relation);
+#endif
+}
+
+// A scan with one key. 18 counts index searches for EXPLAIN (commit 0fbceae841), 19 has options.
+inline IndexScanDesc
+begin_index_scan(Relation relation, Relation index, Snapshot snapshot)
+{
+#if PG_VERSION_NUM >= 190000
+	return index_beginscan(relation, index, snapshot, nullptr, 1, 0, SO_NONE);
+#elif PG_VERSION_NUM >= 180000
+	return index_beginscan(relation, index, snapshot, nullptr, 1, 0);
+#else
+	return index_beginscan(relation, index, snapshot, 1, 0);
 #endif
 }
 

@@ -8,6 +8,7 @@ extern "C" {
 #include "storage/latch.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
+#include "utils/timeout.h"
 #include "utils/wait_event.h"
 }
 
@@ -49,18 +50,18 @@ within_lock_timeout(int limit_ms)
 namespace detail {
 
 void
-call_with_lock_timeout(int timeout_ms, void (*body)(void *), void *argument)
+call_with_timeout(int *timeout, int value_ms, void (*body)(void *), void *argument)
 {
-	int saved = LockTimeout;
+	int saved = *timeout;
 
-	LockTimeout = timeout_ms;
+	*timeout = value_ms;
 	PG_TRY();
 	{
 		body(argument);
 	}
 	PG_FINALLY();
 	{
-		LockTimeout = saved;
+		*timeout = saved;
 	}
 	PG_END_TRY();
 }
@@ -68,7 +69,7 @@ call_with_lock_timeout(int timeout_ms, void (*body)(void *), void *argument)
 } // namespace detail
 
 bool
-lock_within(const LOCKTAG &tag, LOCKMODE mode, int timeout_ms)
+lock_within(const LOCKTAG &tag, LOCKMODE mode, int timeout_ms, int deadlock_ms)
 {
 	if (acquire_lock(tag, mode, /*dont_wait=*/true) != LOCKACQUIRE_NOT_AVAIL)
 		return true;
@@ -80,12 +81,15 @@ lock_within(const LOCKTAG &tag, LOCKMODE mode, int timeout_ms)
 	// it to the parent.
 	MemoryContext context = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
+	bool has_statement_timeout = get_timeout_active(STATEMENT_TIMEOUT);
+	auto wait = [&] { (void) acquire_lock(tag, mode, /*dont_wait=*/false); };
+	auto wait_within = [&] { detail::with_timeout(&DeadlockTimeout, deadlock_ms, &wait); };
 	volatile bool had = false;
 
 	BeginInternalSubTransaction(nullptr);
 	PG_TRY();
 	{
-		with_lock_timeout(timeout_ms, [&] { (void) acquire_lock(tag, mode, /*dont_wait=*/false); });
+		with_lock_timeout(timeout_ms, wait_within);
 		ReleaseCurrentSubTransaction();
 		MemoryContextSwitchTo(context);
 		CurrentResourceOwner = owner;
@@ -105,6 +109,12 @@ lock_within(const LOCKTAG &tag, LOCKMODE mode, int timeout_ms)
 		FreeErrorData(error);
 	}
 	PG_END_TRY();
+
+	// Where both timeouts have fired, the server reports the earlier one and forgets the other.
+	if (has_statement_timeout && !get_timeout_active(STATEMENT_TIMEOUT))
+		ereport(ERROR,
+			(errcode(ERRCODE_QUERY_CANCELED),
+				errmsg("canceling statement due to statement timeout")));
 	return had;
 }
 

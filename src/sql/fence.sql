@@ -37,9 +37,9 @@ COMMENT ON FUNCTION fencing.forget(text) IS
 CREATE FUNCTION fencing.bind(resource text, token bigint) RETURNS bigint
 LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'fencing_bind';
 COMMENT ON FUNCTION fencing.bind(text, bigint) IS
-'Ties the running transaction to a resource and a token. Not supported yet: 0A000.';
+'Ties the running transaction to a resource and a token, and returns the token: the transaction can commit only while the token is not stale, whatever tables it writes; and guarded writes for the resource carry the token. Follows savepoints. On a resource issued here the token must be the current one, on one advanced from elsewhere the fence or more (more raises the fence at COMMIT). Of two binds the higher counts. Errors: TK001 for a stale token, now or at COMMIT; TK003 for one that was never granted, or an unknown resource; 22004 for NULL, 22023 for a token below 1 or a bad resource name; 25006 on a standby, and at COMMIT when a read-only transaction would have to raise the fence; 55P03 at COMMIT after fencing.seal_timeout.';
 
 CREATE FUNCTION fencing.bound(OUT resource text, OUT token bigint) RETURNS SETOF record
 LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'fencing_bound';
 COMMENT ON FUNCTION fencing.bound() IS
-'What the running transaction is bound to. Not supported yet: 0A000.';
+'What the running transaction is bound to: a row for each fencing.bind() that has not been rolled back. Reads only.';

@@ -87,7 +87,8 @@ my @refusals = (
 	['forget: bad name', '22023', q(SELECT fencing.forget(''))],
 	['lookup: NULL', '22004', q(SELECT fencing.lookup(NULL))],
 	['fast_forward: bad value', '22023', q(SELECT fencing.fast_forward(-1))],
-	['bind: not there yet', '0A000', q(SELECT fencing.bind('held', 1))],
+	['bind: unissued token', 'TK003', q(SELECT fencing.bind('unknown', 1))],
+	['bind: stale token', 'TK001', q(SELECT fencing.bind('external', 49))],
 	['protect: no such column', '42703', q(SELECT fencing.protect('unguarded', 'nothing'))],
 	['protect: wrong type', '42804', q(SELECT fencing.protect('unguarded', 'fence_token'))]);
 

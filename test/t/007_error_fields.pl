@@ -28,6 +28,8 @@ SELECT fencing.protect('account', 'fence_token');
 SELECT fencing.protect('watched', 'fence_token', mode => 'observe');
 SELECT fencing.protect('"Odd schema"."odd ""table"', 'odd token');
 SELECT fencing.advance('job-1', 34);
+SELECT fencing.next_token();
+SELECT fencing.acquire('job-3', '1 hour', 'worker 2');
 SQL
 my $program = compile_libpq('error_fields');
 
@@ -103,7 +105,14 @@ my @cases = (
 	['acquire of a resource issued elsewhere', q(SELECT fencing.acquire('job-1')),
 		severity => 'ERROR', sqlstate => '55000', message => qr/job-1/, hint => $something, context => undef],
 	['a negative token', 'UPDATE account SET fence_token = -1', severity => 'ERROR', sqlstate => '22023', message => qr/\S/],
-	['bind', q(SELECT fencing.bind('job-1', 34)), severity => 'ERROR', sqlstate => '0A000', message => qr/\S/, context => undef]);
+	['stale bind', q(SELECT fencing.bind('job-1', 33)),
+		severity => 'ERROR', sqlstate => 'TK001', message => 'stale fencing token for resource "job-1"',
+		detail => 'Presented token 33, current token 34.', hint => $something, context => undef],
+	['stale bind of a resource granted here', q(SELECT fencing.bind('job-3', 1)),
+		severity => 'ERROR', sqlstate => 'TK001', message => 'stale fencing token for resource "job-3"',
+		detail => qr/^Presented token 1, current token \d+, granted to "worker 2" at \S.*\.$/, hint => $something, context => undef],
+	['unissued bind', q(SELECT fencing.bind('job-2', 34)),
+		severity => 'ERROR', sqlstate => 'TK003', message => qr/job-2/, detail => $something, hint => $something, context => undef]);
 my @blocks = fields_of(map { $_->[1] } @cases);
 is(scalar(grep { $_->{kind} eq 'notice' } @blocks), 0, 'refusals come without warnings');
 my %block_of = map { $_->{number} => $_ } @blocks;

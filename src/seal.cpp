@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: PostgreSQL
+// seal.cpp: the check of everything that a transaction has claimed, under lock, when it commits.
+//
+// I5: once a grant of N has committed, nothing bound to or written with a lower token commits.
+// Before the first look at a fence the seal holds the lock of its resource, shared, until the
+// transaction has ended; a grant holds it exclusively from before its draw until its commit. So
+// either the grant has committed, and the look with a fresh snapshot sees it, or it has to wait
+// until the writes are visible to whoever is granted.
+// I6: nothing is locked before the commit begins.
+
+#include "seal.h"
+
+#include "claims.h"
+#include "fence.h"
+#include "fence_table.h"
+#include "pg/hooks.h"
+#include "pg/lock.h"
+#include "pg/stop_point.h"
+#include "pg/transaction_mark.h"
+#include "resource_lock.h"
+#include "settings.h"
+
+extern "C" {
+#include "access/xact.h"
+#include "utils/builtins.h"
+#include "utils/snapmgr.h"
+}
+
+namespace fencing {
+
+namespace {
+
+// Beyond this many locks the seal takes whole buckets: the server's lock table has room for 64 of
+// each transaction by default.
+constexpr std::size_t most_exact_locks = 48;
+
+// A new holder that grants and works in one transaction may wait for the row lock of a sleeper whose
+// seal waits for that grant. The sleeper is the one that has to die, so it looks for the deadlock
+// long before the holder's deadlock_timeout.
+constexpr int seal_deadlock_ms = 10;
+
+int changes = 0;
+
+// The callback that is moved; another, made when the library loads, stays whatever happens.
+int newest;
+
+// One claim and its lock. Several may share a lock tag; the strongest mode is taken first.
+struct Sealed {
+	Claim *claim;
+	ResourceLock lock;
+	bool raises;
+};
+static_assert(survives_longjmp<Sealed>);
+
+int
+compare_tags(const LOCKTAG &left, const LOCKTAG &right)
+{
+	if (left.locktag_field3 != right.locktag_field3)
+		return left.locktag_field3 < right.locktag_field3 ? -1 : 1;
+	if (left.locktag_field4 != right.locktag_field4)
+		return left.locktag_field4 < right.locktag_field4 ? -1 : 1;
+	return 0;
+}
+
+// The one order in which everybody locks: by bucket, then by resource; raisers first.
+extern "C" int
+compare_sealed(const void *left, const void *right)
+{
+	const auto *a = static_cast<const Sealed *>(left);
+	const auto *b = static_cast<const Sealed *>(right);
+	int order = compare_tags(a->lock.bucket, b->lock.bucket);
+
+	if (order == 0)
+		order = compare_tags(a->lock.exact, b->lock.exact);
+	if (order == 0)
+		order = static_cast<int>(b->raises) - static_cast<int>(a->raises);
+	return order;
+}
+
+FenceKey
+key_at(std::size_t number, void *list)
+{
+	const Claim *claim = static_cast<Sealed *>(list)[number].claim;
+
+	return {claim->resource, claim->seen};
+}
+
+// A fence that reaches the token will not fall below it again; so a claim that needs no raise now
+// never will, and one that does takes its lock exclusively from the start: two that upgraded would
+// wait for each other.
+void
+find_raise(std::size_t number, const std::optional<FenceRow> &row, void *list)
+{
+	Sealed &sealed = static_cast<Sealed *>(list)[number];
+
+	sealed.raises = sealed.claim->external &&
+		(!row || row->token < sealed.claim->top->highest);
+	CHECK_FOR_INTERRUPTS();
+}
+
+std::size_t
+list_claims(Sealed *list)
+{
+	std::size_t count = 0;
+	bool external = false;
+
+	for (Claim *claim = all_claims(); claim != nullptr; claim = claim->next) {
+		if (claim->top == nullptr)
+			continue;
+		list[count++] = {claim, lock_of(claim->resource), false};
+		external = external || claim->external;
+	}
+	if (external)
+		read_fences(count, key_at, find_raise, list);
+	qsort(list, count, sizeof(Sealed), compare_sealed);
+	return count;
+}
+
+std::size_t
+count_exact_locks(const Sealed *list, std::size_t count)
+{
+	std::size_t locks = 0;
+
+	for (std::size_t i = 0; i < count; i++) {
+		if (i == 0 || compare_tags(list[i].lock.exact, list[i - 1].lock.exact) != 0)
+			locks++;
+	}
+	return locks;
+}
+
+// A slice at a time. An exclusive request in a queue holds up everybody behind it; and the server
+// looks for a deadlock once in each wait, so that a cycle that somebody else closes later is found
+// in the next slice.
+void
+take_lock(const LOCKTAG &tag, LOCKMODE mode, TimestampTz deadline, const Claim *claim)
+{
+	for (;;) {
+		int left_ms = milliseconds_until(deadline);
+
+		if (left_ms == 0)
+			raise_resource_busy(claim->resource);
+		if (lock_within(tag, mode, Min(lock_slice_ms, left_ms), seal_deadlock_ms))
+			return;
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
+void
+lock_exactly(const Sealed *list, std::size_t count, TimestampTz deadline)
+{
+	for (std::size_t i = 0; i < count; i++) {
+		const Sealed &sealed = list[i];
+
+		// A later claim on the same tag is weaker or equal: raisers come first.
+		if (i > 0 && compare_tags(sealed.lock.exact, list[i - 1].lock.exact) == 0)
+			continue;
+		LockModes modes = modes_of(sealed.raises ? Strength::exclusive : Strength::share);
+
+		take_lock(sealed.lock.bucket, modes.bucket, deadline, sealed.claim);
+		take_lock(sealed.lock.exact, modes.exact, deadline, sealed.claim);
+	}
+}
+
+void
+lock_buckets(const Sealed *list, std::size_t count, TimestampTz deadline)
+{
+	for (std::size_t from = 0, to; from < count; from = to) {
+		bool raises = false;
+
+		for (to = from;
+			 to < count && compare_tags(list[to].lock.bucket, list[from].lock.bucket) == 0; to++)
+			raises = raises || list[to].raises;
+		take_lock(list[from].lock.bucket, raises ? ExclusiveLock : ShareLock, deadline,
+			list[from].claim);
+	}
+}
+
+// The lowest token that has to stand. A binding that was renewed with a greater token counts as the
+// greater; a token that was written with stays written.
+std::int64_t
+lowest_claimed(const ClaimLevel *level)
+{
+	if (level->bound == 0)
+		return level->lowest;
+	return level->lowest == 0 ? level->bound : Min(level->bound, level->lowest);
+}
+
+void
+check_claim(std::size_t number, const std::optional<FenceRow> &row, void *list)
+{
+	const Claim *claim = static_cast<Sealed *>(list)[number].claim;
+	const ClaimLevel *level = claim->top;
+	std::int64_t token = lowest_claimed(level);
+	core::Verdict verdict = core::judge_resource(state_of(row), claim->external, token);
+
+	CHECK_FOR_INTERRUPTS();
+	if (verdict != core::Verdict::accepted) {
+		report(level->enforced ? ERROR : WARNING,
+			refusal_of(verdict, claim->resource, token, row, claim->external));
+		return;
+	}
+	if (!claim->external || (row && row->token >= level->highest))
+		return;
+	PreventCommandIfReadOnly("a raise of a fence");
+	// The lock keeps everybody away but somebody who changes the table by hand.
+	if (raise_fence(claim->resource, row, level->highest) != Written::done)
+		raise_resource_busy(claim->resource);
+}
+
+void
+seal(bool prepare)
+{
+	// The callback stands in the server's list twice; the first call has done it all.
+	if (claim_count() == 0 || claims_are_closed())
+		return;
+	close_claims();
+
+	auto *list = static_cast<Sealed *>(MemoryContextAllocHuge(
+		TopTransactionContext, claim_count() * sizeof(Sealed)));
+	std::size_t count = list_claims(list);
+	bool escalated = count_exact_locks(list, count) > most_exact_locks;
+	TimestampTz deadline = TimestampTzPlusMilliseconds(
+		GetCurrentTimestamp(), within_lock_timeout(settings::seal_timeout_ms()));
+
+	if (escalated && prepare)
+		ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				errmsg("cannot PREPARE a transaction over more than %zu fenced resources",
+					most_exact_locks),
+				errdetail("Until it is finished, it would hold up every grant of the database.")));
+	// Writes need one; detoasting does, too.
+	PushActiveSnapshot(GetTransactionSnapshot());
+	if (escalated)
+		lock_buckets(list, count, deadline);
+	else
+		lock_exactly(list, count, deadline);
+	// The snapshot is taken now, when every lock is held.
+	read_fences(count, key_at, check_claim, list);
+	PopActiveSnapshot();
+}
+
+extern "C" void
+at_transaction_event(XactEvent event, void * /*argument*/)
+{
+	switch (event) {
+	case XACT_EVENT_PRE_COMMIT:
+		FENCING_STOP_POINT("before_commit");
+		seal(/*prepare=*/false);
+		break;
+	case XACT_EVENT_PRE_PREPARE:
+		if (changes > 0)
+			ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					errmsg("cannot PREPARE a transaction that has acquired, renewed, released, "
+						   "advanced, pruned or forgotten a resource"),
+					errhint("Commit the grant first, then work in another transaction.")));
+		seal(/*prepare=*/true);
+		break;
+	default:
+		break;
+	}
+}
+
+} // namespace
+
+void
+register_seal()
+{
+	RegisterXactCallback(at_transaction_event, nullptr);
+	call_at_statement_end(keep_seal_first);
+}
+
+void
+keep_seal_first()
+{
+	if (claim_count() == 0 || claims_are_closed())
+		return;
+	UnregisterXactCallback(at_transaction_event, &newest);
+	RegisterXactCallback(at_transaction_event, &newest);
+}
+
+void
+begin_change(const char *function)
+{
+	PreventCommandIfReadOnly(function);
+	PreventCommandIfParallelMode(function);
+	count_until_undone(&changes);
+	reach_fences();
+}
+
+} // namespace fencing
