@@ -41,7 +41,7 @@ start_worker() {
 	mkfifo "$pipe.in" "$pipe.out"
 	"${as_user[@]}" "$tree/demo/wallet_worker" "worker $number" "$wallet" "$ttl" "${@:2}" \
 		<"$pipe.in" >"$pipe.out" &
-	children[$!]="worker $number"
+	workers[$!]=$number
 	pid_of[$number]=$!
 	exec {to}>"$pipe.in" {from}<"$pipe.out"
 	verdict_of[$number]=$to
@@ -71,7 +71,7 @@ finish() {
 	follow "$1" end
 	status=0
 	wait "${pid_of[$1]}" || status=$?
-	unset "children[${pid_of[$1]}]"
+	unset "workers[${pid_of[$1]}]"
 }
 
 approve() {

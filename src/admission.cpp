@@ -77,6 +77,8 @@ refuse(const TriggerData *data, const Guard *guard, const Refusal &refusal)
 const char *
 missing_hint(const TriggerData *data, const Guard *guard)
 {
+	if (TRIGGER_FIRED_BY_TRUNCATE(data->tg_event))
+		return "Use DELETE with a token, or fencing.unprotect() the table.";
 	if (settings::has_left_over_token())
 		return "The setting fencing.token counts only in the transaction that sets it: BEGIN; SET "
 			   "LOCAL fencing.token = ...; the write; COMMIT.";
@@ -92,18 +94,36 @@ missing_hint(const TriggerData *data, const Guard *guard)
 		   "this transaction.";
 }
 
-void
-refuse_missing(const TriggerData *data, const Guard *guard, const char *what, std::int64_t in_row,
-	const char *hint)
+// The token in the row, or that of the row's resource.
+const char *
+missing_detail(const Guard *guard, std::int64_t in_row, std::string_view resource)
 {
+	if (resource.empty())
+		return in_row == core::no_token
+			? nullptr
+			: psprintf("Current token %lld.", static_cast<long long>(in_row));
+
+	const text *name = cstring_to_text_with_len(resource.data(), static_cast<int>(resource.size()));
+	std::optional<FenceRow> row = read_fence(name);
+
+	if (!row || row->external != guard->external)
+		return psprintf("The resource is \"%s\".", text_to_cstring(name));
+	return psprintf("The resource is \"%s\", its current token %lld.", text_to_cstring(name),
+		static_cast<long long>(row->token));
+}
+
+void
+refuse_missing(
+	const TriggerData *data, const Guard *guard, std::int64_t in_row, std::string_view resource)
+{
+	if (guard->missing == core::Missing::allow)
+		return;
 	refuse(data, guard,
 		{ERRCODE_MISSING_TOKEN,
-			psprintf("%s table \"%s\" carries no fencing token", what,
+			psprintf("%s table \"%s\" carries no fencing token",
+				TRIGGER_FIRED_BY_TRUNCATE(data->tg_event) ? "TRUNCATE of" : "write to",
 				RelationGetRelationName(data->tg_relation)),
-			in_row == core::no_token
-				? nullptr
-				: psprintf("Current token %lld.", static_cast<long long>(in_row)),
-			hint});
+			missing_detail(guard, in_row, resource), missing_hint(data, guard)});
 }
 
 void
@@ -150,17 +170,11 @@ admit_resource(const TriggerData *data, Guard *guard, std::string_view resource,
 
 	const text *name = cstring_to_text_with_len(resource.data(), static_cast<int>(resource.size()));
 	std::optional<FenceRow> row = read_fence(name);
-	core::FenceState state = state_of(row);
-
-	// A greater token that this transaction has seen from elsewhere is not in the table before it
-	// commits.
-	if (claim != nullptr && guard->external && claim->external)
-		state = {Max(state.fence, claim->top->highest), row ? row->external : true};
-
+	core::FenceState state = state_of(row, claim);
 	core::Verdict verdict = core::judge_resource(state, guard->external, presented);
 
 	if (verdict != core::Verdict::accepted) {
-		refuse(data, guard, refusal_of(verdict, name, presented, row, guard->external));
+		refuse(data, guard, refusal_of(verdict, name, presented, state, row, guard->external));
 		return false;
 	}
 	// Under a binding as well: the binding may be renewed with a greater token, the row keeps this one.
@@ -180,17 +194,20 @@ claim_of(Guard *guard, std::string_view resource)
 																			 : nullptr;
 }
 
-// What the write carries for one resource; false when it carries nothing. In observe mode a token
+// What the write carries for one resource; false when it carries nothing, which is refused here unless
+// it is allowed. In observe mode a token
 // that would be refused passes.
 bool
 carries_token_for(const TriggerData *data, Guard *guard, std::string_view resource,
-	std::int64_t in_new, std::int64_t *presented)
+	const Write &write, std::int64_t *presented)
 {
 	Claim *claim = claim_of(guard, resource);
 
-	*presented = presented_token(data, guard, in_new, claim);
-	if (*presented == core::no_token)
+	*presented = presented_token(data, guard, write.in_new, claim);
+	if (*presented == core::no_token) {
+		refuse_missing(data, guard, write.in_old, resource);
 		return false;
+	}
 	(void) admit_resource(data, guard, resource, claim, *presented);
 	return true;
 }
@@ -201,6 +218,8 @@ carries_token(const TriggerData *data, Guard *guard, const Write &write, std::in
 {
 	if (guard->resource == nullptr) {
 		*presented = presented_token(data, guard, write.in_new, nullptr);
+		if (*presented == core::no_token)
+			refuse_missing(data, guard, write.in_old, {});
 		return *presented != core::no_token;
 	}
 
@@ -208,7 +227,7 @@ carries_token(const TriggerData *data, Guard *guard, const Write &write, std::in
 
 	if (write.old_row != nullptr) {
 		resource_of_row(guard->resource, write.old_row, &name);
-		if (!carries_token_for(data, guard, name.view(), write.in_new, presented))
+		if (!carries_token_for(data, guard, name.view(), write, presented))
 			return false;
 		if (write.new_row == nullptr)
 			return true;
@@ -217,10 +236,10 @@ carries_token(const TriggerData *data, Guard *guard, const Write &write, std::in
 
 		resource_of_row(guard->resource, write.new_row, &new_name);
 		return new_name.view() == name.view() ||
-			carries_token_for(data, guard, new_name.view(), write.in_new, presented);
+			carries_token_for(data, guard, new_name.view(), write, presented);
 	}
 	resource_of_row(guard->resource, write.new_row, &name);
-	return carries_token_for(data, guard, name.view(), write.in_new, presented);
+	return carries_token_for(data, guard, name.view(), write, presented);
 }
 
 } // namespace
@@ -282,11 +301,9 @@ admit(const TriggerData *data, Guard *guard, const Write &write)
 {
 	std::int64_t presented;
 
-	if (!carries_token(data, guard, write, &presented)) {
-		if (guard->missing == core::Missing::reject)
-			refuse_missing(data, guard, "write to", write.in_old, missing_hint(data, guard));
+	// Where it is allowed to carry none, the row keeps its token.
+	if (!carries_token(data, guard, write, &presented))
 		return write.in_old;
-	}
 
 	core::Verdict verdict = core::judge_row(write.in_old, presented);
 
@@ -310,19 +327,17 @@ belongs_to_claim(const Guard *guard, TupleTableSlot *row, const Claim *claim)
 void
 admit_truncate(const TriggerData *data, Guard *guard)
 {
-	if (guard->missing == core::Missing::allow)
-		return;
 	// A token speaks for all rows of the table where they belong to one resource.
-	if (guard->resource != nullptr && core::is_constant(guard->resource->parts)) {
-		ResourceName name;
-		std::int64_t presented;
-
-		resource_without_row(guard->resource, &name);
-		if (carries_token_for(data, guard, name.view(), core::no_token, &presented))
-			return;
+	if (guard->resource == nullptr || !core::is_constant(guard->resource->parts)) {
+		refuse_missing(data, guard, core::no_token, {});
+		return;
 	}
-	refuse_missing(data, guard, "TRUNCATE of", core::no_token,
-		"Use DELETE with a token, or fencing.unprotect() the table.");
+
+	ResourceName name;
+	std::int64_t presented;
+
+	resource_without_row(guard->resource, &name);
+	(void) carries_token_for(data, guard, name.view(), {}, &presented);
 }
 
 } // namespace fencing

@@ -233,14 +233,14 @@ find_claim(std::string_view resource)
 }
 
 Claim *
-claim_binding(const text *resource, bool external, std::int64_t token)
+claim_binding(const text *resource, bool external, std::int64_t token, bool enforced)
 {
 	Claim *claim = claim_of(view_of(resource), external);
 	ClaimLevel *level = writable_level(claim);
 
 	level->bound = token;
 	level->highest = Max(level->highest, token);
-	level->enforced = true;
+	level->enforced = level->enforced || enforced;
 	return claim;
 }
 

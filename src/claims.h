@@ -23,7 +23,7 @@ struct ClaimLevel {
 	std::int64_t bound;       // the greatest token bound to; 0: not bound
 	std::int64_t lowest;      // of the tokens written with; 0: none
 	std::int64_t highest;     // of all
-	bool enforced;            // false: only guards in observe mode have claimed
+	bool enforced;            // false: claimed in observe mode only
 };
 
 struct Claim {
@@ -44,7 +44,8 @@ void register_claims();
 Claim *find_claim(std::string_view resource);
 
 // Remember.
-Claim *claim_binding(const text *resource, bool external, std::int64_t token);
+Claim *claim_binding(
+	const text *resource, bool external, std::int64_t token, bool enforced);
 Claim *claim_write(std::string_view resource, bool external, std::int64_t token, bool enforced);
 
 // All claims in order, null-terminated by `next`; those with a null `top` do not count.

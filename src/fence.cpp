@@ -24,16 +24,15 @@ namespace {
 
 // Presented and current token, and who holds the resource since when.
 const char *
-detail_of(std::int64_t presented, const std::optional<FenceRow> &row)
+detail_of(
+	std::int64_t presented, core::FenceState state, const std::optional<FenceRow> &row)
 {
 	auto given = static_cast<long long>(presented);
+	auto current = static_cast<long long>(state.fence);
 
-	if (!row)
+	if (state.fence == core::no_token)
 		return psprintf("Presented token %lld, and the resource is unknown.", given);
-
-	auto current = static_cast<long long>(row->token);
-
-	if (!row->acquired_at)
+	if (!row || !row->acquired_at)
 		return psprintf("Presented token %lld, current token %lld.", given, current);
 
 	const char *since = pstrdup(timestamptz_to_str(*row->acquired_at));
@@ -49,10 +48,11 @@ detail_of(std::int64_t presented, const std::optional<FenceRow> &row)
 bool
 needs_raise(const std::optional<FenceRow> &row, const text *resource, std::int64_t token)
 {
-	core::Verdict verdict = core::judge_resource(state_of(row), /*external=*/true, token);
+	core::FenceState state = state_of(row, nullptr);
+	core::Verdict verdict = core::judge_resource(state, /*external=*/true, token);
 
 	if (verdict != core::Verdict::accepted)
-		report(ERROR, refusal_of(verdict, resource, token, row, /*external=*/true));
+		report(ERROR, refusal_of(verdict, resource, token, state, row, /*external=*/true));
 	return !row || token > row->token;
 }
 
@@ -78,26 +78,28 @@ forget(const text *resource)
 	return existed;
 }
 
-// The early check; the seal repeats it when the transaction commits.
+// The early check; the seal repeats it when the transaction commits. fencing.enforcement reaches a
+// binding as it does a guard: observed, a binding that would be refused binds nothing.
 void
 bind(const text *resource, std::int64_t token)
 {
+	if (settings::enforcement() == settings::Enforcement::off)
+		return;
+
+	bool enforced = settings::enforcement() == settings::Enforcement::enforce;
 	std::optional<FenceRow> row = read_fence(resource);
 	const Claim *claim = find_claim(view_of(resource));
 	bool external = row ? row->external : claim != nullptr && claim->external;
-	core::FenceState state = state_of(row);
-
-	// A greater token that this transaction has seen from elsewhere is not in the table before it
-	// commits.
-	if (claim != nullptr && external)
-		state = {Max(state.fence, claim->top->highest), true};
-
+	core::FenceState state = state_of(row, claim);
 	core::Verdict verdict = core::judge_resource(state, external, token);
 
-	if (verdict != core::Verdict::accepted)
-		report(ERROR, refusal_of(verdict, resource, token, row, external));
-	mark_checked(
-		claim_binding(resource, external, token), 0, row ? &row->version : nullptr);
+	if (verdict != core::Verdict::accepted) {
+		report(enforced ? ERROR : WARNING,
+			refusal_of(verdict, resource, token, state, row, external));
+		return;
+	}
+	mark_checked(claim_binding(resource, external, token, enforced), 0,
+		row ? &row->version : nullptr);
 	keep_seal_first();
 }
 
@@ -128,26 +130,29 @@ commit_durably()
 }
 
 core::FenceState
-state_of(const std::optional<FenceRow> &row)
+state_of(const std::optional<FenceRow> &row, const Claim *claim)
 {
-	return row ? core::FenceState{row->token, row->external}
-			   : core::FenceState{core::no_token, false};
+	core::FenceState state = {row ? row->token : core::no_token, row && row->external};
+
+	if (claim != nullptr && claim->external && (!row || row->external))
+		return {Max(state.fence, claim->top->highest), true};
+	return state;
 }
 
 Refusal
 refusal_of(core::Verdict verdict, const text *resource, std::int64_t presented,
-	const std::optional<FenceRow> &row, bool external)
+	core::FenceState state, const std::optional<FenceRow> &row, bool external)
 {
 	const char *name = text_to_cstring(resource);
 
 	switch (verdict) {
 	case core::Verdict::stale:
 		return {ERRCODE_STALE_TOKEN, psprintf("stale fencing token for resource \"%s\"", name),
-			detail_of(presented, row), stale_hint};
+			detail_of(presented, state, row), stale_hint};
 	case core::Verdict::unissued:
 		return {ERRCODE_UNISSUED_TOKEN,
 			psprintf("fencing token was never issued for resource \"%s\"", name),
-			detail_of(presented, row), "Present the token that fencing.acquire() has returned."};
+			detail_of(presented, state, row), "Present the token that fencing.acquire() has returned."};
 	case core::Verdict::missing:
 		return {ERRCODE_MISSING_TOKEN,
 			psprintf("write to resource \"%s\" carries no fencing token", name), nullptr, nullptr};

@@ -4,6 +4,7 @@
 
 #include "pg/prelude.h"
 
+#include "claims.h"
 #include "core/verdict.h"
 #include "errors.h"
 #include "fence_table.h"
@@ -15,11 +16,13 @@ namespace fencing {
 // older token pass again (I3, I5).
 void commit_durably();
 
-core::FenceState state_of(const std::optional<FenceRow> &row);
+// The fence that a statement meets: that of the table, or a greater token from elsewhere that the
+// transaction itself has seen, and that is not in the table before it commits. `claim` may be null.
+core::FenceState state_of(const std::optional<FenceRow> &row, const Claim *claim);
 
 // What to say of a verdict that is not `accepted`.
 Refusal refusal_of(core::Verdict verdict, const text *resource, std::int64_t presented,
-	const std::optional<FenceRow> &row, bool external);
+	core::FenceState state, const std::optional<FenceRow> &row, bool external);
 
 // Writes the fence of a resource whose tokens come from elsewhere; under its lock.
 Written raise_fence(

@@ -16,6 +16,7 @@ extern "C" {
 #include "access/multixact.h"
 #include "access/table.h"
 #include "access/xact.h"
+#include "storage/bufmgr.h"
 #include "storage/procarray.h"
 #include "utils/fmgroids.h"
 #include "utils/fmgrprotos.h"
@@ -84,11 +85,13 @@ row_in(TupleTableSlot *slot)
 }
 
 // A snapshot sees one version of a row. If that is the one which was seen before, it is found
-// without the index. The place may hold another resource's row by now.
+// without the index. The place may hold another resource's row by now, or be gone if the same
+// transaction has truncated the table.
 std::optional<FenceRow>
-row_seen_before(Relation fences, Snapshot snapshot, TupleTableSlot *slot, FenceKey *key)
+row_seen_before(
+	Relation fences, BlockNumber blocks, Snapshot snapshot, TupleTableSlot *slot, FenceKey *key)
 {
-	if (!ItemPointerIsValid(&key->seen) ||
+	if (!ItemPointerIsValid(&key->seen) || ItemPointerGetBlockNumber(&key->seen) >= blocks ||
 		!table_tuple_fetch_row_version(fences, &key->seen, snapshot, slot))
 		return std::nullopt;
 
@@ -164,12 +167,15 @@ write_index_entries(
 	Relation fences, TupleTableSlot *slot, bool is_update, compat::UpdateIndexes updated)
 {
 	EState *estate = CreateExecutorState();
+	// Whatever opening the indexes allocates goes with the state.
+	MemoryContext caller = MemoryContextSwitchTo(estate->es_query_cxt);
 	ResultRelInfo *result = makeNode(ResultRelInfo);
 
 	InitResultRelInfo(result, fences, /*resultRelationIndex=*/0, nullptr, 0);
 	ExecOpenIndices(result, /*speculative=*/false);
 	compat::insert_index_entries(result, estate, slot, is_update, updated);
 	ExecCloseIndices(result);
+	MemoryContextSwitchTo(caller);
 	FreeExecutorState(estate);
 }
 
@@ -225,10 +231,11 @@ read_fences(std::size_t count, FenceKey (*key_at)(std::size_t number, void *argu
 	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
 	IndexScanDesc scan = compat::begin_index_scan(fences, index, snapshot);
 	TupleTableSlot *slot = table_slot_create(fences, nullptr);
+	BlockNumber blocks = RelationGetNumberOfBlocks(fences);
 
 	for (std::size_t i = 0; i < count; i++) {
 		FenceKey key = key_at(i, argument);
-		std::optional<FenceRow> row = row_seen_before(fences, snapshot, slot, &key);
+		std::optional<FenceRow> row = row_seen_before(fences, blocks, snapshot, slot, &key);
 
 		if (!row)
 			row = row_by_index(scan, slot, key.resource);

@@ -35,12 +35,12 @@ fault_of(core::TemplateProblem problem)
 }
 
 void
-raise_bad_template(std::string_view source, const char *fault)
+raise_bad_template(std::string_view source, const char *fault, const char *hint)
 {
 	ereport(ERROR,
 		(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			errmsg("invalid resource template \"%s\"", pnstrdup(source.data(), source.size())),
-			errdetail("%s", fault), errhint("Write {{ and }} for literal braces.")));
+			errdetail("%s", fault), hint == nullptr ? 0 : errhint("%s", hint)));
 }
 
 bool
@@ -162,7 +162,9 @@ read_row_resource(Relation relation, std::string_view source, MemoryContext memo
 	std::size_t literal = 0;
 
 	if (problem != core::TemplateProblem::none)
-		raise_bad_template(source, fault_of(problem));
+		raise_bad_template(source, fault_of(problem),
+			problem == core::TemplateProblem::too_long ? nullptr
+													   : "Write {{ and }} for literal braces.");
 	for (std::size_t i = 0; i < resource->parts.count; i++) {
 		const core::TemplatePiece &piece = resource->parts.pieces[i];
 
@@ -172,7 +174,7 @@ read_row_resource(Relation relation, std::string_view source, MemoryContext memo
 			literal += piece.text.size();
 	}
 	if (literal > longest_resource)
-		raise_bad_template(source, "Its literal text alone is longer than 512 bytes.");
+		raise_bad_template(source, "Its literal text alone is longer than 512 bytes.", nullptr);
 	return resource;
 }
 

@@ -44,7 +44,7 @@ int changes = 0;
 // The callback that is moved; another, made when the library loads, stays whatever happens.
 int newest;
 
-// One claim and its lock. Several may share a lock tag; the strongest mode is taken first.
+// One claim and its lock. Several may share a lock.
 struct Sealed {
 	Claim *claim;
 	ResourceLock lock;
@@ -62,7 +62,7 @@ compare_tags(const LOCKTAG &left, const LOCKTAG &right)
 	return 0;
 }
 
-// The one order in which everybody locks: by bucket, then by resource; raisers first.
+// The one order in which everybody locks: by bucket, then by resource.
 extern "C" int
 compare_sealed(const void *left, const void *right)
 {
@@ -70,11 +70,7 @@ compare_sealed(const void *left, const void *right)
 	const auto *b = static_cast<const Sealed *>(right);
 	int order = compare_tags(a->lock.bucket, b->lock.bucket);
 
-	if (order == 0)
-		order = compare_tags(a->lock.exact, b->lock.exact);
-	if (order == 0)
-		order = static_cast<int>(b->raises) - static_cast<int>(a->raises);
-	return order;
+	return order != 0 ? order : compare_tags(a->lock.exact, b->lock.exact);
 }
 
 FenceKey
@@ -131,47 +127,77 @@ count_exact_locks(const Sealed *list, std::size_t count)
 // A slice at a time. An exclusive request in a queue holds up everybody behind it; and the server
 // looks for a deadlock once in each wait, so that a cycle that somebody else closes later is found
 // in the next slice.
-void
-take_lock(const LOCKTAG &tag, LOCKMODE mode, TimestampTz deadline, const Claim *claim)
+bool
+take_lock(const LOCKTAG &tag, LOCKMODE mode, bool waits, TimestampTz deadline, const Claim *claim)
 {
+	if (!waits)
+		return lock_within(tag, mode, 0);
 	for (;;) {
 		int left_ms = milliseconds_until(deadline);
 
 		if (left_ms == 0)
 			raise_resource_busy(claim->resource);
 		if (lock_within(tag, mode, Min(lock_slice_ms, left_ms), seal_deadlock_ms))
-			return;
+			return true;
 		CHECK_FOR_INTERRUPTS();
 	}
 }
 
-void
-lock_exactly(const Sealed *list, std::size_t count, TimestampTz deadline)
+// Those that share a lock: what is true of any of them.
+struct Group {
+	std::size_t count;
+	bool raises;
+	bool enforced;
+};
+
+Group
+group_of(const Sealed *list, std::size_t count, LOCKTAG ResourceLock::*tag)
 {
-	for (std::size_t i = 0; i < count; i++) {
-		const Sealed &sealed = list[i];
+	Group group = {};
 
-		// A later claim on the same tag is weaker or equal: raisers come first.
-		if (i > 0 && compare_tags(sealed.lock.exact, list[i - 1].lock.exact) == 0)
-			continue;
-		LockModes modes = modes_of(sealed.raises ? Strength::exclusive : Strength::share);
+	while (group.count < count && compare_tags(list[group.count].lock.*tag, list->lock.*tag) == 0) {
+		group.raises = group.raises || list[group.count].raises;
+		group.enforced = group.enforced || list[group.count].claim->top->enforced;
+		group.count++;
+	}
+	return group;
+}
 
-		take_lock(sealed.lock.bucket, modes.bucket, deadline, sealed.claim);
-		take_lock(sealed.lock.exact, modes.exact, deadline, sealed.claim);
+// What was claimed in observe mode only does not hold up or break a commit: it is checked without a
+// lock, and raises nothing, where the lock is not free.
+void
+give_up_raises(Sealed *list, std::size_t count)
+{
+	for (std::size_t i = 0; i < count; i++)
+		list[i].raises = false;
+}
+
+void
+lock_exactly(Sealed *list, std::size_t count, TimestampTz deadline)
+{
+	Group group;
+
+	for (std::size_t i = 0; i < count; i += group.count) {
+		group = group_of(list + i, count - i, &ResourceLock::exact);
+
+		LockModes modes = modes_of(group.raises ? Strength::exclusive : Strength::share);
+
+		if (!take_lock(list[i].lock.bucket, modes.bucket, group.enforced, deadline, list[i].claim) ||
+			!take_lock(list[i].lock.exact, modes.exact, group.enforced, deadline, list[i].claim))
+			give_up_raises(list + i, group.count);
 	}
 }
 
 void
-lock_buckets(const Sealed *list, std::size_t count, TimestampTz deadline)
+lock_buckets(Sealed *list, std::size_t count, TimestampTz deadline)
 {
-	for (std::size_t from = 0, to; from < count; from = to) {
-		bool raises = false;
+	Group group;
 
-		for (to = from;
-			 to < count && compare_tags(list[to].lock.bucket, list[from].lock.bucket) == 0; to++)
-			raises = raises || list[to].raises;
-		take_lock(list[from].lock.bucket, raises ? ExclusiveLock : ShareLock, deadline,
-			list[from].claim);
+	for (std::size_t i = 0; i < count; i += group.count) {
+		group = group_of(list + i, count - i, &ResourceLock::bucket);
+		if (!take_lock(list[i].lock.bucket, group.raises ? ExclusiveLock : ShareLock, group.enforced,
+				deadline, list[i].claim))
+			give_up_raises(list + i, group.count);
 	}
 }
 
@@ -191,15 +217,16 @@ check_claim(std::size_t number, const std::optional<FenceRow> &row, void *list)
 	const Claim *claim = static_cast<Sealed *>(list)[number].claim;
 	const ClaimLevel *level = claim->top;
 	std::int64_t token = lowest_claimed(level);
-	core::Verdict verdict = core::judge_resource(state_of(row), claim->external, token);
+	core::FenceState state = state_of(row, nullptr);
+	core::Verdict verdict = core::judge_resource(state, claim->external, token);
 
 	CHECK_FOR_INTERRUPTS();
 	if (verdict != core::Verdict::accepted) {
 		report(level->enforced ? ERROR : WARNING,
-			refusal_of(verdict, claim->resource, token, row, claim->external));
+			refusal_of(verdict, claim->resource, token, state, row, claim->external));
 		return;
 	}
-	if (!claim->external || (row && row->token >= level->highest))
+	if (!static_cast<Sealed *>(list)[number].raises || (row && row->token >= level->highest))
 		return;
 	PreventCommandIfReadOnly("a raise of a fence");
 	// The lock keeps everybody away but somebody who changes the table by hand.

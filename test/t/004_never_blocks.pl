@@ -181,7 +181,7 @@ $holder->get('ROLLBACK');
 $holder->get('BEGIN');
 $holder->get(q(LOCK TABLE fencing.fence IN ACCESS EXCLUSIVE MODE));
 is($other->ask(q(SELECT * FROM fencing.acquire('known', wait => '1 s', steal => 'always')), 60), '', 'the table locked by hand: acquire gets no row');
-is($other->sqlstate, '00000', '... and no error');
+like($other->sqlstate, qr/^(00000|55P03)$/, '... and, at most, an error that says why');
 cmp_ok($other->elapsed, '<', 2 + $slack, '... in time');
 cannot_know('the table locked by hand', "fencing.renew('known', $known)", "fencing.release('known', $known)", q(fencing.advance('external', 1000)), q(fencing.forget('known')));
 $holder->get('ROLLBACK');

@@ -50,6 +50,7 @@ my %statements = (
 	begin => 'BEGIN', commit => 'COMMIT', rollback => 'ROLLBACK', chain => 'COMMIT AND CHAIN',
 	rollback_chain => 'ROLLBACK AND CHAIN',
 	savepoint => 'SAVEPOINT s', release => 'RELEASE s', rollback_to => 'ROLLBACK TO s',
+	savepoint_2 => 'SAVEPOINT s2', release_2 => 'RELEASE s2', rollback_to_2 => 'ROLLBACK TO s2',
 	set => 'SET fencing.token = 30', set_40 => 'SET fencing.token = 40', local => 'SET LOCAL fencing.token = 40',
 	local_45 => 'SET LOCAL fencing.token = 45',
 	local_30 => 'SET LOCAL fencing.token = 30', empty => q(SET LOCAL fencing.token = ''), reset => 'RESET fencing.token',
@@ -103,6 +104,15 @@ my @scripts = (
 	'begin local function 40 rollback 0',
 	'set begin function 0 rollback 0',
 	'set set_40 begin savepoint local_45 45 rollback_to 0 rollback 0',
+	'set begin set_40 savepoint local_45 45 rollback_to 40 rollback 0',
+	'set begin set_40 local_45 45 rollback 0',
+	'set begin set_40 local_45 45 commit 0',
+	'set begin savepoint set_40 local_45 45 rollback_to 0 rollback 0',
+	'set begin savepoint set_40 release 40 rollback 0',
+	'set begin savepoint set_40 release savepoint local_45 45 rollback_to 40 rollback 0',
+	'set begin savepoint local savepoint_2 local_45 45 rollback_to_2 40 rollback_to 0 rollback 0',
+	'set begin savepoint local savepoint_2 set_40 release_2 40 rollback_to 0 rollback 0',
+	'begin savepoint local savepoint_2 local_45 rollback_to_2 40 rollback_to 0 rollback 0',
 	'set discard 0',
 	'set reset_all 0');
 
