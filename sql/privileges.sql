@@ -47,8 +47,6 @@ SELECT fencing.bind('privileges/a', 1);
 SELECT fencing.protect('public.account', 'token');
 SELECT fencing.guard();
 SELECT fencing.guard_truncate();
--- bound may be called, once it is built.
-SELECT * FROM fencing.bound();
 -- Nor has it a right on the tables, by any road.
 SELECT * FROM fencing.fence;
 UPDATE fencing.fence SET token = 1;

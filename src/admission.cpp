@@ -94,22 +94,15 @@ missing_hint(const TriggerData *data, const Guard *guard)
 		   "this transaction.";
 }
 
-// The token in the row, or that of the row's resource.
 const char *
-missing_detail(const Guard *guard, std::int64_t in_row, std::string_view resource)
+missing_detail(std::int64_t in_row, std::string_view resource)
 {
-	if (resource.empty())
-		return in_row == core::no_token
-			? nullptr
-			: psprintf("Current token %lld.", static_cast<long long>(in_row));
-
-	const text *name = cstring_to_text_with_len(resource.data(), static_cast<int>(resource.size()));
-	std::optional<FenceRow> row = read_fence(name);
-
-	if (!row || row->external != guard->external)
-		return psprintf("The resource is \"%s\".", text_to_cstring(name));
-	return psprintf("The resource is \"%s\", its current token %lld.", text_to_cstring(name),
-		static_cast<long long>(row->token));
+	if (!resource.empty())
+		return psprintf(
+			"The resource is \"%s\".", pnstrdup(resource.data(), resource.size()));
+	if (in_row == core::no_token)
+		return nullptr;
+	return psprintf("Current token %lld.", static_cast<long long>(in_row));
 }
 
 void
@@ -123,7 +116,7 @@ refuse_missing(
 			psprintf("%s table \"%s\" carries no fencing token",
 				TRIGGER_FIRED_BY_TRUNCATE(data->tg_event) ? "TRUNCATE of" : "write to",
 				RelationGetRelationName(data->tg_relation)),
-			missing_detail(guard, in_row, resource), missing_hint(data, guard)});
+			missing_detail(in_row, resource), missing_hint(data, guard)});
 }
 
 void
