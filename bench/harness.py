@@ -15,7 +15,7 @@ class Size:
 
     rounds: int
     rows: int  # of a bulk statement
-    seconds: int  # of one run of pgbench
+    seconds: int  # of one run of pgbench, the time to connect included
 
 
 @dataclass(frozen=True)
@@ -142,6 +142,6 @@ def pgbench(script, clients, seconds, synchronous_commit="on"):
     rate = re.search(r"^tps = ([\d.]+)", done.stdout, re.M)
     count = re.search(r"actually processed: (\d+)", done.stdout)
     if done.returncode or not rate:
-        raise RuntimeError(f"pgbench failed: {done.stderr}")
+        raise RuntimeError(f"pgbench failed: {done.stdout}{done.stderr}")
     return float(rate.group(1)), int(count.group(1))
 

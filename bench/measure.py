@@ -26,9 +26,9 @@ def arguments():
 
 
 def size_of(given):
-    size = Size(rounds=9, rows=1_000_000, seconds=2)
+    size = Size(rounds=9, rows=1_000_000, seconds=3)
     if given.quick:
-        size = Size(rounds=5, rows=100_000, seconds=1)
+        size = Size(rounds=5, rows=100_000, seconds=2)
     return replace(size, rounds=given.rounds) if given.rounds else size
 
 

@@ -237,7 +237,7 @@ ROLLBACK TO here;
 \set VERBOSITY sqlstate
 INSERT INTO row_of VALUES (1, repeat('x', 100000));
 ROLLBACK TO here;
-INSERT INTO row_of VALUES (1, repeat('x', 512)), (2, 'resource_guard_bad_input/y');
+INSERT INTO row_of VALUES (1, repeat('z', 512)), (2, 'resource_guard_bad_input/y');
 UPDATE row_of SET name = NULL WHERE id = 2;
 ROLLBACK TO here;
 INSERT INTO row_of VALUES (1, 'resource_guard_bad_input/x');
