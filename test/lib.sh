@@ -2,6 +2,9 @@
 # bash scripts; sets no shell option and starts nothing by itself.
 # shellcheck shell=bash
 
+export LC_ALL=C.UTF-8 # what tools say is read by scripts
+umask 022             # the unprivileged user reads what root has made
+
 say() {
 	printf '%s\n' "$*"
 }

@@ -103,6 +103,12 @@ CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON local_2 DEFERRABLE INITIALLY
 SQL
 
 my ($other, $gate, $watcher) = map { FencingSession->new($node) } 1 .. 3;
+my @remotes = map { FencingSession->new($node, dbname => $_) } 'far', 'farther';
+
+sub remote_sums
+{
+	return join ' ', map { $_->get('SELECT sum(n) FROM remote') } @remotes;
+}
 
 # What the session runs, %s being the token. In a list the take-over comes before the last one; a single one waits for
 # it by itself. What each leaves in far and farther: the sum of the numbers.
@@ -121,8 +127,9 @@ my @cases = (
 	['in a savepoint that is still open', ['BEGIN', $bind, 'SAVEPOINT s', 'INSERT INTO remote VALUES (1)', 'COMMIT'], 1, 0],
 	['after a failed remote access', ['BEGIN', $bind, 'SAVEPOINT s', q(SELECT 1 / n FROM remote), 'ROLLBACK TO s', 'INSERT INTO remote VALUES (1)', 'COMMIT'], 1, 0],
 	['only the failed access came after bind', ['BEGIN', 'INSERT INTO task VALUES (1, %s)', 'SAVEPOINT s', q(INSERT INTO remote SELECT 1 / n FROM remote), 'ROLLBACK TO s', 'COMMIT'], 0, 0],
-	['through a cursor', ['BEGIN', $bind, 'DECLARE c CURSOR FOR SELECT n FROM remote FOR UPDATE', 'FETCH c', 'UPDATE remote SET n = 1 WHERE CURRENT OF c', 'COMMIT'], 1, 0],
-	['bind while a cursor is open', ['BEGIN', 'DECLARE c CURSOR FOR SELECT n FROM remote FOR UPDATE', 'FETCH c', $bind, 'UPDATE remote SET n = 1 WHERE CURRENT OF c', 'COMMIT'], 1, 0],
+	['first by a cursor', ['BEGIN', $bind, 'DECLARE c CURSOR FOR SELECT n FROM remote', 'FETCH c', 'INSERT INTO remote VALUES (1)', 'COMMIT'], 1, 0],
+	['bind while a cursor is open', ['BEGIN', 'DECLARE c CURSOR FOR SELECT n FROM remote', 'FETCH c', 'UPDATE remote SET n = 1', $bind, 'COMMIT'], 1, 0],
+	['a cursor WITH HOLD', ['BEGIN', $bind, 'DECLARE c CURSOR WITH HOLD FOR SELECT n FROM remote', 'INSERT INTO remote VALUES (1)', 'COMMIT'], 1, 0],
 	['COMMIT AND CHAIN', ['BEGIN', $bind, 'INSERT INTO remote VALUES (1)', 'COMMIT AND CHAIN'], 1, 0],
 	['one statement', [q(INSERT INTO remote SELECT 1 + wait_for_test() FROM fencing.bind('job', %s))], 1, 0],
 	['one statement with a guarded write', [q(WITH written AS (INSERT INTO task VALUES (1 + wait_for_test(), %s) RETURNING n) INSERT INTO remote SELECT n FROM written)], 1, 0],
@@ -134,45 +141,46 @@ my @cases = (
 	['a deferred trigger', ["BEGIN; $bind; INSERT INTO local VALUES (1); COMMIT"], 1, 0],
 	['a deferred trigger that binds', ['INSERT INTO local_2 SELECT 1 WHERE %s > 0'], 1, 0]);
 
-sub sum_in
+sub play
 {
-	return $node->safe_psql($_[0], 'SELECT sum(n) FROM remote');
+	my ($case, $loaded, $lost) = @_;
+	my ($name, $statements, @sums) = @$case;
+	my $title = join ', ', $name, ($loaded ? 'library loaded before' : 'library not loaded'), ($lost ? 'taken over' : 'held');
+	my $token = $other->get(q(SELECT token FROM fencing.acquire('job', '1 hour', steal => 'always')));
+	my $session = FencingSession->new($node);
+	$session->get(sprintf $bind, $token) if $loaded;
+	my @run = map { sprintf $_, $token } @$statements;
+	my $last = pop @run;
+	foreach my $statement (@run)
+	{
+		my $expected = $statement =~ m{1 / n} ? '22012' : '00000';
+		die "$title: $statement: " . $session->errors if $session->state_of($statement) ne $expected;
+	}
+	if (@run) { $other->get(q(SELECT fencing.acquire('job', '1 hour', steal => 'always'))) if $lost; }
+	else { $gate->get('SELECT pg_advisory_lock(1)'); }
+	$session->send($last);
+	if (!@run)
+	{
+		my $waits = q(SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'advisory' AND pid = ) . $session->pid;
+		until_true(sub { $watcher->get($waits) eq '1' }, 30) or die "$title: does not wait\n";
+		$other->get(q(SELECT fencing.acquire('job', '1 hour', steal => 'always'))) if $lost;
+		$gate->get('SELECT pg_advisory_unlock(1)');
+	}
+	$session->wait(60);
+	is($session->sqlstate, $lost ? 'TK001' : '00000', $title) or diag($session->errors);
+	is(remote_sums(), $lost ? '0 0' : "@sums", '... the remote side is ' . ($lost ? 'not ' : '') . 'committed');
+	$session->close;
+	is($watcher->get('SELECT (SELECT count(*) FROM task) + (SELECT count(*) FROM local) + (SELECT count(*) FROM local_2)'), 0, '... nor the local one') if $lost;
+	$_->get('TRUNCATE remote; INSERT INTO remote VALUES (0)') foreach @remotes;
+	$watcher->get('SET fencing.enforcement = off; DELETE FROM task; DELETE FROM local; DELETE FROM local_2');
+	return;
 }
 
 foreach my $case (@cases)
 {
-	my ($name, $statements, @sums) = @$case;
-	foreach my $loaded (0, 1)
-	{
-		foreach my $lost (1, 0)
-		{
-			my $title = join ', ', $name, ($loaded ? 'library loaded before' : 'library not loaded'), ($lost ? 'taken over' : 'held');
-			my $token = $other->get(q(SELECT token FROM fencing.acquire('job', '1 hour', steal => 'always')));
-			my $session = FencingSession->new($node);
-			$session->get(q(SELECT fencing.bind('job', (SELECT token FROM fencing.lookup('job'))))) if $loaded;
-			my @run = map { sprintf $_, $token } @$statements;
-			my $last = pop @run;
-			$session->ask($_) foreach @run;
-			if (@run) { $other->get(q(SELECT fencing.acquire('job', '1 hour', steal => 'always'))) if $lost; }
-			else { $gate->get('SELECT pg_advisory_lock(1)'); }
-			$session->send($last);
-			if (!@run)
-			{
-				my $waits = q(SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'advisory' AND pid = ) . $session->pid;
-				until_true(sub { $watcher->get($waits) eq '1' }, 30) or die "$title: does not wait\n";
-				$other->get(q(SELECT fencing.acquire('job', '1 hour', steal => 'always'))) if $lost;
-				$gate->get('SELECT pg_advisory_unlock(1)');
-			}
-			$session->wait(60);
-			is($session->sqlstate, $lost ? 'TK001' : '00000', $title) or diag($session->errors);
-			my @expected = $lost ? (0, 0) : @sums;
-			is(sum_in('far') . ' ' . sum_in('farther'), "@expected", '... the remote side is ' . ($lost ? 'not ' : '') . 'committed');
-			$session->close;
-			$node->safe_psql($_, 'TRUNCATE remote; INSERT INTO remote VALUES (0)') foreach 'far', 'farther';
-			is($node->safe_psql('postgres', 'SELECT count(*) FROM task'), 0, '... nor the local one') if $lost;
-			$node->safe_psql('postgres', 'SET fencing.enforcement = off; DELETE FROM task; DELETE FROM local; DELETE FROM local_2');
-		}
-	}
+	play($case, 0, 1);
+	play($case, 1, 1);
+	play($case, 0, 0);
 }
 
 # A session that is not fresh: the callback of postgres_fdw may be the older or the newer one.
@@ -186,7 +194,7 @@ foreach my $round (1 .. 4)
 	$session->get('INSERT INTO remote_2 VALUES (1)');
 	$other->get(q(SELECT fencing.acquire('job', '1 hour', steal => 'always')));
 	is($session->state_of('COMMIT'), 'TK001', "transaction $round of a session, taken over");
-	is(sum_in('far') . ' ' . sum_in('farther'), '0 0', '... the remote side is not committed');
+	is(remote_sums(), '0 0', '... the remote side is not committed');
 }
 
 # Where nothing is committed, nothing may be left in doubt either.
