@@ -123,7 +123,8 @@ acquire(const Request &request)
 			queued = join_queue(lock, alone, left_ms);
 			if (!queued)
 				return std::nullopt;
-			continue; // look again: it may have waited
+			if (!alone)
+				continue; // look again: it may have waited
 		}
 		if (grantable)
 			granted = try_grant(request, lock, alone ? lock_slice_ms : Min(lock_slice_ms, left_ms));

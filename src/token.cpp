@@ -94,7 +94,7 @@ draw_token(std::int64_t fence)
 	FormData_pg_sequence options = sequence_options(sequence);
 
 	require_safe(sequence, options, /*draws=*/true);
-	std::int64_t token = draw_value(sequence);
+	std::int64_t token = draw_value(sequence, options);
 
 	// Somebody has set the sequence back behind the fence: heal it, once for all resources below.
 	while (token <= fence) {
@@ -102,8 +102,8 @@ draw_token(std::int64_t fence)
 			ereport(ERROR,
 				(errcode(ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED),
 					errmsg("no token is left above the fence %lld", static_cast<long long>(fence))));
-		(void) raise_sequence(sequence, fence, options.seqincrement);
-		token = draw_value(sequence);
+		(void) raise_sequence(sequence, options, fence);
+		token = draw_value(sequence, options);
 	}
 	close_sequence(sequence);
 	return token;
@@ -113,6 +113,8 @@ draw_token(std::int64_t fence)
 
 FENCING_FUNCTION(fencing_next_token)
 {
+	PreventCommandIfReadOnly("fencing.next_token()");
+	PreventCommandIfParallelMode("fencing.next_token()");
 	PG_RETURN_INT64(fencing::draw_token(0));
 }
 
@@ -132,7 +134,7 @@ FENCING_FUNCTION(fencing_fast_forward)
 				errmsg("above must be 0 or more, and less than %lld",
 					static_cast<long long>(options.seqmax))));
 	fencing::require_safe(sequence, options, /*draws=*/false);
-	std::int64_t exceeded = fencing::raise_sequence(sequence, above, options.seqincrement);
+	std::int64_t exceeded = fencing::raise_sequence(sequence, options, above);
 
 	fencing::close_sequence(sequence);
 	PG_RETURN_INT64(exceeded);

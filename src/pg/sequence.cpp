@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: PostgreSQL
 // sequence.cpp: draws from a sequence and raises it, both durable before they return.
 //
-// A sequence is one page with one tuple. nextval() writes WAL ahead for 32 values, and only the
-// caller that wrote it, if anybody, waits for the flush: the others' values could be lost in a
-// crash and be issued again. The page's LSN covers every value up to the logged one, also those of
-// other sessions; so a flush up to it is what makes a value durable, and nearly always it is
-// flushed already.
+// A sequence is one page with one tuple. As nextval() does, a draw writes WAL ahead for many values,
+// so that most draws write none; what replay restores is the position ahead. But nextval() lets only
+// the caller that wrote the record wait for the flush, if anybody: the others' values could be lost
+// in a crash and be issued again. Here everybody flushes up to the page's LSN, which covers every
+// value up to the logged one; nearly always that is flushed already.
+//
+// nextval() itself gives its transaction an id when it writes WAL, whose commit record would be one
+// more flush. A draw of ours needs none: it is durable before the transaction ends.
 
 #include "pg/sequence.h"
 
@@ -15,6 +18,7 @@ extern "C" {
 #include "access/relation.h"
 #include "access/xlog.h"
 #include "commands/sequence.h"
+#include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "utils/syscache.h"
 }
@@ -23,16 +27,8 @@ namespace fencing {
 
 namespace {
 
-void
-flush_page(Relation sequence)
-{
-	Buffer buffer = ReadBuffer(sequence, 0);
-
-	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	XLogRecPtr lsn = PageGetLSN(BufferGetPage(buffer));
-	UnlockReleaseBuffer(buffer);
-	XLogFlush(lsn);
-}
+// How many values are logged ahead. A crash skips at most as many.
+constexpr std::int64_t log_ahead = 256;
 
 Form_pg_sequence_data
 position_on(Page page)
@@ -42,6 +38,49 @@ position_on(Page page)
 
 	return reinterpret_cast<Form_pg_sequence_data>(
 		reinterpret_cast<char *>(header) + header->t_hoff);
+}
+
+Buffer
+lock_page(Relation sequence)
+{
+	Buffer buffer = ReadBuffer(sequence, 0);
+
+	LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
+	return buffer;
+}
+
+// Writes the position to the page and to WAL. The whole page, not what has changed on it: replay
+// starts from a position ahead, to which a difference would not apply.
+void
+log_position(Relation sequence, Buffer buffer, std::int64_t last_value)
+{
+	GenericXLogState *change = GenericXLogStart(sequence);
+	Form_pg_sequence_data position =
+		position_on(GenericXLogRegisterBuffer(change, buffer, GENERIC_XLOG_FULL_IMAGE));
+
+	position->last_value = last_value;
+	position->is_called = true;
+	position->log_cnt = 0;
+	(void) GenericXLogFinish(change);
+}
+
+// Whether replay would not restore a position at or above the next value: nothing is left of what
+// was logged ahead, or it was logged before the checkpoint from which replay begins.
+bool
+has_to_log(Page page)
+{
+	Form_pg_sequence_data position = position_on(page);
+
+	return position->log_cnt < 1 || !position->is_called || PageGetLSN(page) <= GetRedoRecPtr();
+}
+
+void
+unlock_and_flush(Buffer buffer)
+{
+	XLogRecPtr lsn = PageGetLSN(BufferGetPage(buffer));
+
+	UnlockReleaseBuffer(buffer);
+	XLogFlush(lsn);
 }
 
 } // namespace
@@ -72,40 +111,57 @@ sequence_options(Relation sequence)
 }
 
 std::int64_t
-draw_value(Relation sequence)
+draw_value(Relation sequence, const FormData_pg_sequence &options)
 {
-	std::int64_t value = nextval_internal(RelationGetRelid(sequence), /*check_permissions=*/false);
+	Buffer buffer = lock_page(sequence);
+	Page page = BufferGetPage(buffer);
+	Form_pg_sequence_data position = position_on(page);
+	std::int64_t value = position->last_value;
 
-	flush_page(sequence);
+	if (position->is_called && __builtin_add_overflow(value, options.seqincrement, &value))
+		value = PG_INT64_MAX;
+	if (value > options.seqmax || (position->is_called && value <= position->last_value)) {
+		UnlockReleaseBuffer(buffer);
+		ereport(ERROR,
+			(errcode(ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED),
+				errmsg("nextval: reached maximum value of sequence \"%s\" (%lld)",
+					RelationGetRelationName(sequence), static_cast<long long>(options.seqmax))));
+	}
+
+	std::int64_t ahead = position->log_cnt - 1;
+
+	if (has_to_log(page)) {
+		ahead = Min(log_ahead, (options.seqmax - value) / options.seqincrement);
+		log_position(sequence, buffer, value + ahead * options.seqincrement);
+	}
+	// The page itself stands at the value; only WAL knows the position ahead.
+	START_CRIT_SECTION();
+	position->last_value = value;
+	position->is_called = true;
+	position->log_cnt = ahead;
+	MarkBufferDirty(buffer);
+	END_CRIT_SECTION();
+	unlock_and_flush(buffer);
 	return value;
 }
 
-// Not setval(): to compare and to set must be one step, and here they are, since nextval() does
-// its own under the same lock on the page. Nobody waits for a transaction that has drawn.
+// Not setval(): to compare and to set must be one step. Nobody waits for a transaction that has
+// drawn.
 std::int64_t
-raise_sequence(Relation sequence, std::int64_t above, std::int64_t increment)
+raise_sequence(Relation sequence, const FormData_pg_sequence &options, std::int64_t above)
 {
-	Buffer buffer = ReadBuffer(sequence, 0);
-
-	LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
-	const FormData_pg_sequence_data now = *position_on(BufferGetPage(buffer));
-	std::int64_t issued = now.is_called ? now.last_value : now.last_value - increment;
+	Buffer buffer = lock_page(sequence);
+	Form_pg_sequence_data position = position_on(BufferGetPage(buffer));
+	std::int64_t issued = position->is_called ? position->last_value
+											  : position->last_value - options.seqincrement;
 
 	if (issued < above) {
-		GenericXLogState *change = GenericXLogStart(sequence);
-		Form_pg_sequence_data next = position_on(GenericXLogRegisterBuffer(change, buffer, 0));
-
-		next->last_value = above;
-		next->is_called = true;
-		next->log_cnt = 0; // nothing is logged ahead: the next draw writes its own record
-		(void) GenericXLogFinish(change);
+		log_position(sequence, buffer, above);
 		issued = above;
 	}
-	UnlockReleaseBuffer(buffer);
-
 	// Also when nothing was raised: the value may come from a draw that is not flushed yet, and a
 	// crash would take the promise back.
-	flush_page(sequence);
+	unlock_and_flush(buffer);
 	return issued;
 }
 

@@ -20,12 +20,14 @@ void close_sequence(Relation sequence);
 FormData_pg_sequence sequence_options(Relation sequence);
 
 // Draws a value. Asks for no right on the sequence. When it returns, no crash can make the server
-// forget it. Raises 2200H when the sequence is used up, 25006 when read-only.
-std::int64_t draw_value(Relation sequence);
+// forget it. Raises 2200H when the sequence is used up. `options` are those of a sequence that counts
+// upwards and is not cached.
+std::int64_t draw_value(Relation sequence, const FormData_pg_sequence &options);
 
 // Moves the sequence so that every later value is greater than `above`, unless it stands there
 // already; whatever is drawn meanwhile, nothing is lowered. Returns the value that the next one
 // will exceed, durably. `above` must lie below the sequence's maximum.
-std::int64_t raise_sequence(Relation sequence, std::int64_t above, std::int64_t increment);
+std::int64_t raise_sequence(
+	Relation sequence, const FormData_pg_sequence &options, std::int64_t above);
 
 } // namespace fencing

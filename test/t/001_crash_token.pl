@@ -4,7 +4,7 @@
 # Each crash round checks one way of drawing that leaves WAL unflushed in a plain nextval(). The first twenty
 # run the same on a plain sequence beside it, and that one has to fail: a test that cannot is worth nothing.
 # Caught here: no flush after the draw; a flush only by the caller that wrote the WAL record; a flush only at
-# commit, or only with synchronous_commit on; a fast_forward whose setval is not flushed; draws from a
+# commit, or only with synchronous_commit on; a fast_forward that is not flushed, or logged as a difference; draws from a
 # sequence that the running transaction has altered, whose ROLLBACK brings the old position back.
 use strict;
 use warnings;
@@ -120,6 +120,10 @@ my @cases = (
 		'SET fencing.durable_grants = off', q(SELECT token FROM fencing.acquire('async'))],
 	['what fast_forward returned in an open transaction', 'BEGIN', 'SELECT fencing.fast_forward(:highest + 1000)'],
 	['what fast_forward returned, rolled back', 'BEGIN', 'SELECT fencing.fast_forward(:highest + 1000)', 'ROLLBACK'],
+	['drawn after a checkpoint', 'SELECT fencing.next_token()', 'CHECKPOINT', 'SELECT fencing.next_token()'],
+	# Replay starts from a position logged ahead: a record of what has changed on the page would miss a byte.
+	['what fast_forward returned, a byte away from where it stood', ('SELECT fencing.next_token()') x 3,
+		'SELECT fencing.fast_forward(:highest + 256)'],
 	['what fast_forward returned with synchronous_commit off', 'SET synchronous_commit = off',
 		'SELECT fencing.fast_forward(:highest + 1000)']);
 foreach my $case (@cases)

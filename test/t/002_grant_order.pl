@@ -33,11 +33,13 @@ sub stop_point_conf
 	# The make that may have started this test must not lend its options.
 	local %ENV = %ENV;
 	delete @ENV{qw(MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES DESTDIR)};
-	my @make = ('make', '-s', '-C', "$directory/tree", "PG_CONFIG=$config", 'with_llvm=no', 'EXTRA_CPPFLAGS=-DFENCING_STOP_POINTS', 'EXTRA_CXXFLAGS=-O1 -g0');
+	my @make = ('make', '-s', '-C', "$directory/tree", "PG_CONFIG=$config", 'with_llvm=no',
+		'EXTRA_CPPFLAGS=-DFENCING_STOP_POINTS', 'EXTRA_CXXFLAGS=-O1 -g0');
 	system_or_bail(@make, '-j2', 'all');
 	system_or_bail(@make, "DESTDIR=$directory/dest", 'install');
 
-	my ($version, $share, $library) = map { my $value = qx("$config" $_); chomp $value; $value } qw(--version --sharedir --pkglibdir);
+	my ($version, $share, $library) =
+	  map { my $value = qx("$config" $_); chomp $value; $value } qw(--version --sharedir --pkglibdir);
 	return "extension_destdir = '$directory/dest'\n" if $version =~ /PostgreSQL (\d+)/ && $1 < 18;
 	return "extension_control_path = '$directory/dest$share:\$system'\n"
 	  . "dynamic_library_path = '$directory/dest$library:\$libdir'\n";
@@ -108,7 +110,8 @@ $token = $first->get(sprintf $acquire, q('0'), 'always');
 $first->send('COMMIT');
 ok(stopped($first), 'a backend stops before its commit');
 is($second->get(sprintf($acquire, q('0'), 'always'), 30), '', 'another one gets no row meanwhile, although it would steal');
-is($second->state_of(q(SELECT fencing.release('one', (SELECT token FROM fencing.lookup('one')))), 30), '55P03', 'and release says that it cannot know');
+is($second->state_of(q(SELECT fencing.release('one', (SELECT token FROM fencing.lookup('one')))), 30), '55P03',
+	'and release says that it cannot know');
 resume($first);
 $first->wait;
 cmp_ok($second->get(sprintf $acquire, q('0'), 'always'), '>', $token, 'after the commit the next grant is greater');
@@ -181,7 +184,8 @@ SQL
 		my ($resource, $number, $steal, $where, $acquired, $expires) =
 		  /resource\[text\]:'(.*?)' token\[bigint\]:(\d+) steal\[text\]:'(.*?)' points\[text\]:'(.*?)' acquired_at\S* \S+ \S+ \S+:'(.*?)' expires_at\S* \S+ \S+ \S+:'(.*?)'/
 		  or die "cannot read '$_'\n";
-		{ resource => $resource, token => $number, steal => $steal, points => $where, acquired => $acquired, expires => $expires };
+		{ resource => $resource, token => $number, steal => $steal, points => $where, acquired => $acquired,
+			expires => $expires };
 	} split /\n/, $decoded;
 	return ($number_stopped, @grants);
 }
@@ -193,7 +197,8 @@ sub out_of_order
 	foreach my $grant (@_)
 	{
 		my $before = $last{$grant->{resource}};
-		push @wrong, "$grant->{resource}: $grant->{token} after $before->{token}" if $before && $grant->{token} <= $before->{token};
+		push @wrong, "$grant->{resource}: $grant->{token} after $before->{token}"
+		  if $before && $grant->{token} <= $before->{token};
 		$last{$grant->{resource}} = $grant;
 	}
 	diag(join "\n", @wrong[0 .. ($#wrong > 9 ? 9 : $#wrong)]) if @wrong;
@@ -270,9 +275,12 @@ foreach my $resource ('job-2', 'job-1', 'job-3', 'one', 'job-1')
 	$drawer->get('BEGIN');
 	my $before = $drawer->get('SELECT fencing.next_token()');
 	$forwarder->get('BEGIN');
-	is($forwarder->get("SELECT fencing.fast_forward($before + 10)"), $before + 10, 'fast_forward beside an open transaction that has drawn');
-	is($drawer->get('SELECT fencing.next_token()'), $before + 11, 'a draw beside an open transaction that has moved the sequence');
-	is($forwarder->get("SELECT fencing.fast_forward($before)"), $before + 11, 'a lower fast_forward lowers nothing, and says what the next token exceeds');
+	is($forwarder->get("SELECT fencing.fast_forward($before + 10)"), $before + 10,
+		'fast_forward beside an open transaction that has drawn');
+	is($drawer->get('SELECT fencing.next_token()'), $before + 11,
+		'a draw beside an open transaction that has moved the sequence');
+	is($forwarder->get("SELECT fencing.fast_forward($before)"), $before + 11,
+		'a lower fast_forward lowers nothing, and says what the next token exceeds');
 	$forwarder->get('ROLLBACK');
 	is($drawer->get('SELECT fencing.next_token()'), $before + 12, 'nor does its ROLLBACK');
 	$_->close foreach $drawer, $forwarder;

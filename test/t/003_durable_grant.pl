@@ -81,7 +81,8 @@ foreach my $round (1 .. 20)
 	$plain_lost++ if $round <= 3 && !$node->safe_psql('postgres', "SELECT count(*) FROM plain WHERE round = $round");
 }
 cmp_ok($plain_lost, '>=', 1, "a plain row committed with synchronous_commit off is lost ($plain_lost of 3)");
-is($node->safe_psql('postgres', q(SELECT count(*) FROM fencing.acquire('granted-1'))), '0', 'the lease is still held after the crash, not only its fence');
+is($node->safe_psql('postgres', q(SELECT count(*) FROM fencing.acquire('granted-1'))), '0',
+	'the lease is still held after the crash, not only its fence');
 
 # The fence of an advance, the first and a later one of each resource.
 foreach my $round (1 .. 10)
@@ -91,16 +92,19 @@ foreach my $round (1 .. 10)
 	my @shape = map { sprintf $_, "SELECT fencing.advance('$resource', $token)" } @{ $shapes[$round % @shapes] };
 	run_and_crash(@shape);
 	is(fence_of($resource), $token, "round $round: the advance survives");
-	is(FencingSession->new($node)->state_of("SELECT fencing.advance('$resource', $token - 1)"), 'TK001', '... and a lower one is stale');
+	is(FencingSession->new($node)->state_of("SELECT fencing.advance('$resource', $token - 1)"), 'TK001',
+		'... and a lower one is stale');
 }
 
 # A steal is a grant too, and a release takes nothing back.
 {
 	my $token = run_and_crash(q(SELECT token FROM fencing.acquire('granted-2', steal => 'always')));
 	is(fence_of('granted-2'), $token, 'a stolen lease survives');
-	$token = run_and_crash(q(SELECT token FROM fencing.acquire('released', '1 hour')), q(SELECT fencing.release('released', (SELECT token FROM fencing.lookup('released')))));
+	$token = run_and_crash(q(SELECT token FROM fencing.acquire('released', '1 hour')),
+		q(SELECT fencing.release('released', (SELECT token FROM fencing.lookup('released')))));
 	is(fence_of('released'), $token, 'the fence of a released resource survives');
-	my $next = run_and_crash('SET synchronous_commit = on', q(SELECT fencing.release('released', (SELECT token FROM fencing.lookup('released')))),
+	my $next = run_and_crash('SET synchronous_commit = on',
+		q(SELECT fencing.release('released', (SELECT token FROM fencing.lookup('released')))),
 		q(SELECT token FROM fencing.acquire('released', '1 hour')));
 	cmp_ok($next, '>', $token, 'and the next grant is greater');
 	nothing_repeats($next, 'no token comes twice after all these crashes');
@@ -110,13 +114,16 @@ foreach my $round (1 .. 10)
 my ($grants_lost, $advances_lost) = (0, 0);
 foreach my $round (1 .. 4)
 {
-	my $before = $node->safe_psql('postgres', "SET synchronous_commit = on; SELECT token FROM fencing.acquire('waived', '1 hour', steal => 'always')");
-	my $token = run_and_crash('SET fencing.durable_grants = off', q(SELECT token FROM fencing.acquire('waived', '1 hour', steal => 'always')));
+	my $before = $node->safe_psql('postgres',
+		"SET synchronous_commit = on; SELECT token FROM fencing.acquire('waived', '1 hour', steal => 'always')");
+	my $token = run_and_crash('SET fencing.durable_grants = off',
+		q(SELECT token FROM fencing.acquire('waived', '1 hour', steal => 'always')));
 	my $after = fence_of('waived');
 	$grants_lost++ if $after != $token;
 	ok($after == $token || $after == $before, "waived, round $round: the fence is the lost grant's, or the one before");
 	nothing_repeats($token, '... and the lost token does not come again');
-	cmp_ok($node->safe_psql('postgres', "SELECT token FROM fencing.acquire('waived', '1 hour', steal => 'always')"), '>', $token, '... nor for its resource');
+	cmp_ok($node->safe_psql('postgres', "SELECT token FROM fencing.acquire('waived', '1 hour', steal => 'always')"), '>',
+		$token, '... nor for its resource');
 
 	run_and_crash('SET fencing.durable_grants = off', "SELECT fencing.advance('external-1', 2000 + $round)");
 	$advances_lost++ if fence_of('external-1') != 2000 + $round;

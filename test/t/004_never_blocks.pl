@@ -70,7 +70,8 @@ sub all_answer
 		is($rows . $other->sqlstate, '00000', "$name: acquire with wait $wait s, steal $steal gets no row and no error");
 		cmp_ok($other->elapsed, '<', $wait + 1 + $slack, '... within the wait and a second');
 	}
-	cannot_know($name, (map { ("fencing.renew('$resource', $_)", "fencing.release('$resource', $_)") } @tokens), "fencing.forget('$resource')");
+	cannot_know($name, (map { ("fencing.renew('$resource', $_)", "fencing.release('$resource', $_)") } @tokens),
+		"fencing.forget('$resource')");
 	is($other->state_of('SELECT fencing.prune()', 60), '00000', "$name: prune skips what is in use");
 	cmp_ok($other->elapsed, '<', 1 + $slack, '... without a wait');
 	return;
@@ -105,11 +106,13 @@ sub cannot_know
 	my $token = $other->get(q(SELECT token FROM fencing.acquire('busy', '1 hour')));
 	$holder->get('BEGIN');
 	is($holder->get(q(SELECT count(*) FROM fencing.acquire('busy'))), '0', 'a lease stands: no row');
-	is($holder->get(q(SELECT count(*) FROM fencing.acquire('busy', '1 hour', 'me', '300 ms', 'same_holder'))), '0', 'nor after a wait');
+	is($holder->get(q(SELECT count(*) FROM fencing.acquire('busy', '1 hour', 'me', '300 ms', 'same_holder'))), '0',
+		'nor after a wait');
 	$holder->get('SAVEPOINT s');
 	is($holder->state_of(q(SELECT fencing.acquire('busy', '0'))), '22023', 'an acquire with a bad value');
 	$holder->get('ROLLBACK TO s');
-	is($other->get("SELECT fencing.renew('busy', $token) IS NOT NULL", 30), 't', 'the open transaction that got no row delays no renew');
+	is($other->get("SELECT fencing.renew('busy', $token) IS NOT NULL", 30), 't',
+		'the open transaction that got no row delays no renew');
 	is($other->get("SELECT fencing.release('busy', $token)", 30), 't', '... no release');
 	granted_at_once($other, 'busy', '... and no acquire');
 	is($watcher->get('SELECT count(*) FROM pg_locks WHERE locktype NOT IN (\'virtualxid\', \'relation\') AND pid = ' . $holder->pid), '0', 'it holds no lock but on relations');
@@ -143,7 +146,8 @@ foreach my $call ("renew('known', $known)", q(forget('known')), "release('known'
 
 $holder->get('BEGIN');
 $holder->get(q(SELECT fencing.advance('external', 20)));
-cannot_know('an advance, uncommitted', q(fencing.advance('external', 15)), q(fencing.advance('external', 25)), q(fencing.forget('external')));
+cannot_know('an advance, uncommitted', q(fencing.advance('external', 15)), q(fencing.advance('external', 25)),
+	q(fencing.forget('external')));
 $holder->get('ROLLBACK');
 $holder->get('BEGIN');
 $holder->get(q(SELECT fencing.advance('external-fresh', 20)));
@@ -160,7 +164,8 @@ nothing_left('after uncommitted changes');
 	$holder->get("SELECT fencing.release('ended', $ended)");
 	$holder->get('BEGIN');
 	cmp_ok($holder->get(q(SELECT fencing.prune('0'))), '>=', 1, 'prune forgets');
-	is($other->ask(q(SELECT * FROM fencing.acquire('ended', steal => 'always')), 60), '', 'an uncommitted prune: acquire gets no row');
+	is($other->ask(q(SELECT * FROM fencing.acquire('ended', steal => 'always')), 60), '',
+		'an uncommitted prune: acquire gets no row');
 	cmp_ok($other->elapsed, '<', 1 + $slack, '... within a second');
 	is($other->ask(q(SELECT * FROM fencing.acquire('ended', wait => '1 s')), 60), '', '... nor after a wait');
 	cmp_ok($other->elapsed, '<', 2 + $slack, '... in time');
@@ -180,10 +185,12 @@ cannot_know('a row locked by hand', q(fencing.advance('external', 1000)));
 $holder->get('ROLLBACK');
 $holder->get('BEGIN');
 $holder->get(q(LOCK TABLE fencing.fence IN ACCESS EXCLUSIVE MODE));
-is($other->ask(q(SELECT * FROM fencing.acquire('known', wait => '1 s', steal => 'always')), 60), '', 'the table locked by hand: acquire gets no row');
+is($other->ask(q(SELECT * FROM fencing.acquire('known', wait => '1 s', steal => 'always')), 60), '',
+	'the table locked by hand: acquire gets no row');
 like($other->sqlstate, qr/^(00000|55P03)$/, '... and, at most, an error that says why');
 cmp_ok($other->elapsed, '<', 2 + $slack, '... in time');
-cannot_know('the table locked by hand', "fencing.renew('known', $known)", "fencing.release('known', $known)", q(fencing.advance('external', 1000)), q(fencing.forget('known')));
+cannot_know('the table locked by hand', "fencing.renew('known', $known)", "fencing.release('known', $known)",
+	q(fencing.advance('external', 1000)), q(fencing.forget('known')));
 $holder->get('ROLLBACK');
 granted_at_once($other, 'known', 'granted at once after that');
 
@@ -193,7 +200,8 @@ $holder->get('BEGIN');
 $holder->get(q(SELECT fencing.acquire('known', '1 hour', steal => 'always')));
 $holder->get(q(SELECT fencing.advance('external', 2000)));
 $other->get(q(SET lock_timeout = '100ms'));
-foreach my $change ("fencing.renew('known', $known)", "fencing.release('known', $known)", q(fencing.advance('external', 3000)), q(fencing.forget('known')))
+foreach my $change ("fencing.renew('known', $known)", "fencing.release('known', $known)",
+	q(fencing.advance('external', 3000)), q(fencing.forget('known')))
 {
 	my $best = 60;
 	foreach (1 .. 3)
@@ -287,7 +295,8 @@ $fourth->send(sprintf $wait_30, 'queue', 2);
 ok(blocked_by($fourth, $third), 'two wait');
 kill 'STOP', $third->pid;
 until_true(sub { process_state($third->pid) eq 'T' }, 10);
-is($holder->state_of("SELECT fencing.release('queue', $token)", 30), '00000', 'the resource is released while the first in the queue sleeps');
+is($holder->state_of("SELECT fencing.release('queue', $token)", 30), '00000',
+	'the resource is released while the first in the queue sleeps');
 is($fifth->ask(q(SELECT * FROM fencing.acquire('queue')), 30), '', 'wait 0 does not overtake it');
 is($fifth->ask(q(SELECT * FROM fencing.acquire('queue', wait => '1 s')), 30), '', 'nor does a wait, which still ends');
 cmp_ok($fifth->elapsed, '<', 2 + $slack, '... in time');
@@ -350,7 +359,8 @@ $holder->get(q(SET synchronous_commit = on));
 $_->get(q(SET synchronous_commit = local)) foreach $other, $watcher;
 ok(until_true(sub { $holder->get('SHOW synchronous_standby_names') eq 'nobody' }, 30), 'a synchronous standby is away');
 $holder->send(q(SELECT token FROM fencing.acquire('stuck', '1 hour')));
-ok(until_true(sub { $watcher->get('SELECT wait_event FROM pg_stat_activity WHERE pid = ' . $holder->pid) eq 'SyncRep' }, 30), 'a grant is stuck in its commit');
+ok(until_true(sub { $watcher->get('SELECT wait_event FROM pg_stat_activity WHERE pid = ' . $holder->pid) eq 'SyncRep' }, 30),
+	'a grant is stuck in its commit');
 all_answer('stuck', 'stuck in its commit', $watcher->get('SELECT last_value FROM fencing.token_seq'));
 $watcher->get('SELECT pg_cancel_backend(' . $holder->pid . ')');
 like($holder->wait(30), qr/^\d+$/, 'cancelled, it is committed here');

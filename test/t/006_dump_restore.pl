@@ -62,8 +62,10 @@ my $triggers = q(SELECT tgrelid::regclass, pg_get_triggerdef(oid), tgenabled FRO
 my %source = map { $_ => $node->safe_psql('source', $_) } $contents, $position, $acl, $triggers;
 
 my $directory = PostgreSQL::Test::Utils::tempdir();
-$node->command_ok(['pg_dump', '-Fc', '-U', app_superuser(), '-f', "$directory/superuser.dump", 'source'], 'pg_dump by a superuser');
-$node->command_ok(['pg_dump', '-U', 'app_owner', '-f', "$directory/owner.sql", 'source'], 'pg_dump by the owner, who may read all of it');
+$node->command_ok(['pg_dump', '-Fc', '-U', app_superuser(), '-f', "$directory/superuser.dump", 'source'],
+	'pg_dump by a superuser');
+$node->command_ok(['pg_dump', '-U', 'app_owner', '-f', "$directory/owner.sql", 'source'],
+	'pg_dump by the owner, who may read all of it');
 
 sub app_superuser
 {
@@ -81,7 +83,8 @@ sub works_in
 	cmp_ok($granted, '>', $token, "$database: the worker's grants have arrived: acquire");
 	is($session->get("SELECT fencing.release('job-new', $granted)"), 't', '... release');
 	is($session->state_of('SELECT fencing.fast_forward(1)'), '42501', '... and nothing more');
-	is($session->state_of(q(UPDATE app.account SET balance = 1 WHERE id = 1)), 'TK002', "$database: the guard refuses a write without a token");
+	is($session->state_of(q(UPDATE app.account SET balance = 1 WHERE id = 1)), 'TK002',
+		"$database: the guard refuses a write without a token");
 	$session->get('BEGIN');
 	$session->get("SET LOCAL fencing.token = $held");
 	is($session->state_of('UPDATE app.account SET balance = 1 WHERE id = 1'), 'TK001', '... and a stale one');
@@ -96,18 +99,21 @@ sub works_in
 	is($late->get(q(SELECT count(*) FROM fencing.acquire('job-late'))), '1', "$database: the owner can still hand on");
 	is($own->state_of('SELECT fencing.prune()'), '00000', '... and use what is the owner\'s');
 	is($own->state_of(q(SELECT fencing.protect('app.account', 'fence_token'))), '00000', '... and protect');
-	is(FencingSession->new($node, dbname => $database)->state_of('DROP EXTENSION fencing'), '2BP01', 'the extension is known to carry the guards');
+	is(FencingSession->new($node, dbname => $database)->state_of('DROP EXTENSION fencing'), '2BP01',
+		'the extension is known to carry the guards');
 	return;
 }
 
 # By a superuser: without a single error, everything as it was.
-$node->command_ok(['pg_restore', '--exit-on-error', '-d', 'by_superuser', "$directory/superuser.dump"], 'pg_restore by a superuser');
+$node->command_ok(['pg_restore', '--exit-on-error', '-d', 'by_superuser', "$directory/superuser.dump"],
+	'pg_restore by a superuser');
 is($node->safe_psql('by_superuser', $contents), $source{$contents}, 'fences and leases are equal');
 is($node->safe_psql('by_superuser', $position), $source{$position}, 'the position of the sequence is equal');
 is($node->safe_psql('by_superuser', $acl), $source{$acl}, 'all privileges are equal');
 is($node->safe_psql('by_superuser', $triggers), $source{$triggers}, 'all guards are equal');
 is($node->safe_psql('by_superuser', q(SELECT count(*) FROM fencing.acquire('job-held'))), '0', 'a lease that was held is held');
-is($node->safe_psql('by_superuser', "SELECT fencing.renew('job-held', $held) IS NOT NULL"), 't', '... and its holder can renew it');
+is($node->safe_psql('by_superuser', "SELECT fencing.renew('job-held', $held) IS NOT NULL"), 't',
+	'... and its holder can renew it');
 works_in('by_superuser', $highest);
 
 # By the owner: each error is expected, and no other. The grants were made through pg_database_owner, so the dump
@@ -150,20 +156,24 @@ sub restored_by_owner
 
 {
 	my ($out, $err, %errors) = as_owner('psql', '-XAtq', '-U', 'app_owner', '-d', 'by_owner', '-f', "$directory/owner.sql");
-	is_deeply(\%errors, { %refused, $authorization => $granted }, 'a plain dump read by psql as the owner: the expected errors') or diag($err);
+	is_deeply(\%errors, { %refused, $authorization => $granted },
+		'a plain dump read by psql as the owner: the expected errors') or diag($err);
 	restored_by_owner('by_owner');
 }
 
 {
-	my ($out, $err, %errors) = as_owner('pg_restore', '-U', 'app_owner', '-d', 'by_owner_from_archive', "$directory/superuser.dump");
+	my ($out, $err, %errors) = as_owner('pg_restore', '-U', 'app_owner', '-d', 'by_owner_from_archive',
+		"$directory/superuser.dump");
 	is_deeply(\%errors, { %refused, $authorization => $granted }, 'pg_restore by the owner: the expected errors') or diag($err);
-	isnt($node->safe_psql('by_owner_from_archive', $acl), $source{$acl}, 'pg_restore loses the grants with the error before them');
+	isnt($node->safe_psql('by_owner_from_archive', $acl), $source{$acl},
+		'pg_restore loses the grants with the error before them');
 
 	my ($list) = as_owner('pg_restore', '-l', "$directory/superuser.dump");
 	unlike($list, qr/^(?!;).*ACL fencing (TABLE|SEQUENCE)/m, 'the dump repeats no grant of the install script');
 	append_to_file("$directory/grants.list", join '', grep { / ACL / } split /^/, $list);
 	as_owner('pg_restore', '-L', "$directory/grants.list", '-f', "$directory/grants.sql", "$directory/superuser.dump");
-	($out, $err, %errors) = as_owner('psql', '-XAtq', '-U', 'app_owner', '-d', 'by_owner_from_archive', '-f', "$directory/grants.sql");
+	($out, $err, %errors) = as_owner('psql', '-XAtq', '-U', 'app_owner', '-d', 'by_owner_from_archive', '-f',
+		"$directory/grants.sql");
 	is_deeply(\%errors, { $authorization => $granted }, 'the grants once more, by psql: the expected errors') or diag($err);
 	restored_by_owner('by_owner_from_archive');
 }

@@ -70,7 +70,8 @@ sub check
 	return;
 }
 
-my %of_account = (schema => 'public', table => 'account', column => 'fence_token', constraint => 'zz_fencing_guard', datatype => undef);
+my %of_account = (schema => 'public', table => 'account', column => 'fence_token', constraint => 'zz_fencing_guard',
+	datatype => undef);
 my $something = qr/\S.*\.$/;    # details and hints are sentences
 
 my @cases = (
@@ -85,11 +86,14 @@ my @cases = (
 		severity => 'ERROR', sqlstate => 'TK002', message => 'write to table "account" carries no fencing token',
 		detail => $something, hint => $something],
 	['INSERT without a token', 'INSERT INTO account VALUES (2, 1, NULL)', %of_account,
-		severity => 'ERROR', sqlstate => 'TK002', message => 'write to table "account" carries no fencing token', hint => $something],
+		severity => 'ERROR', sqlstate => 'TK002', message => 'write to table "account" carries no fencing token',
+			hint => $something],
 	['DELETE without a token', 'DELETE FROM account', %of_account,
-		severity => 'ERROR', sqlstate => 'TK002', message => 'write to table "account" carries no fencing token', hint => $something],
+		severity => 'ERROR', sqlstate => 'TK002', message => 'write to table "account" carries no fencing token',
+			hint => $something],
 	['TRUNCATE without a token', 'TRUNCATE account',
-		severity => 'ERROR', sqlstate => 'TK002', message => 'TRUNCATE of table "account" carries no fencing token', hint => $something,
+		severity => 'ERROR', sqlstate => 'TK002', message => 'TRUNCATE of table "account" carries no fencing token',
+			hint => $something,
 		schema => 'public', table => 'account', constraint => 'zz_fencing_guard_truncate'],
 	['odd names', 'UPDATE "Odd schema"."odd ""table" SET "odd token" = 33',
 		severity => 'ERROR', sqlstate => 'TK001', detail => 'Presented token 33, current token 34.', hint => $something,
@@ -97,7 +101,8 @@ my @cases = (
 		schema => 'Odd schema', table => 'odd "table', column => 'odd token', constraint => 'zz_fencing_guard'],
 	['stale advance', q(SELECT fencing.advance('job-1', 33)),
 		severity => 'ERROR', sqlstate => 'TK001', message => 'stale fencing token for resource "job-1"',
-		detail => 'Presented token 33, current token 34.', hint => $something, schema => undef, table => undef, column => undef, constraint => undef],
+		detail => 'Presented token 33, current token 34.', hint => $something, schema => undef, table => undef,
+			column => undef, constraint => undef],
 	['acquire with a bad time to live', q(SELECT fencing.acquire('job-2', '0')),
 		severity => 'ERROR', sqlstate => '22023', message => qr/\S/, context => undef],
 	['acquire without a resource', 'SELECT fencing.acquire(NULL)',
@@ -110,9 +115,11 @@ my @cases = (
 		detail => 'Presented token 33, current token 34.', hint => $something, context => undef],
 	['stale bind of a resource granted here', q(SELECT fencing.bind('job-3', 1)),
 		severity => 'ERROR', sqlstate => 'TK001', message => 'stale fencing token for resource "job-3"',
-		detail => qr/^Presented token 1, current token \d+, granted to "worker 2" at \S.*\.$/, hint => $something, context => undef],
+		detail => qr/^Presented token 1, current token \d+, granted to "worker 2" at \S.*\.$/, hint => $something,
+			context => undef],
 	['unissued bind', q(SELECT fencing.bind('job-2', 34)),
-		severity => 'ERROR', sqlstate => 'TK003', message => qr/job-2/, detail => $something, hint => $something, context => undef]);
+		severity => 'ERROR', sqlstate => 'TK003', message => qr/job-2/, detail => $something, hint => $something,
+			context => undef]);
 my @blocks = fields_of(map { $_->[1] } @cases);
 is(scalar(grep { $_->{kind} eq 'notice' } @blocks), 0, 'refusals come without warnings');
 my %block_of = map { $_->{number} => $_ } @blocks;
@@ -124,18 +131,24 @@ foreach my $number (1 .. @cases)
 }
 
 # Observed writes: the same fields in a WARNING, and the write passes.
-my %of_watched = (kind => 'notice', severity => 'WARNING', schema => 'public', table => 'watched', column => 'fence_token', constraint => 'zz_fencing_guard');
-my @observed = fields_of('UPDATE watched SET balance = 1, fence_token = 33 WHERE id = 1', 'UPDATE watched SET balance = 2 WHERE id = 1', 'TRUNCATE watched',
+my %of_watched = (kind => 'notice', severity => 'WARNING', schema => 'public', table => 'watched', column => 'fence_token',
+	constraint => 'zz_fencing_guard');
+my @observed = fields_of('UPDATE watched SET balance = 1, fence_token = 33 WHERE id = 1',
+	'UPDATE watched SET balance = 2 WHERE id = 1', 'TRUNCATE watched',
 	'SET fencing.enforcement = observe', 'UPDATE account SET balance = 1, fence_token = 33 WHERE id = 1', 'DELETE FROM account');
 is(scalar(@observed), 5, 'observe: one warning for each row or statement that would be refused');
-check('observed stale UPDATE', $observed[0], %of_watched, sqlstate => 'TK001', message => 'stale fencing token for table "watched"',
+check('observed stale UPDATE', $observed[0], %of_watched, sqlstate => 'TK001',
+	message => 'stale fencing token for table "watched"',
 	detail => 'Presented token 33, current token 34.', hint => $something);
-check('observed UPDATE without a token', $observed[1], %of_watched, sqlstate => 'TK002', message => 'write to table "watched" carries no fencing token', hint => $something);
+check('observed UPDATE without a token', $observed[1], %of_watched, sqlstate => 'TK002',
+	message => 'write to table "watched" carries no fencing token', hint => $something);
 check('observed TRUNCATE', $observed[2], kind => 'notice', severity => 'WARNING', sqlstate => 'TK002',
-	message => 'TRUNCATE of table "watched" carries no fencing token', schema => 'public', table => 'watched', constraint => 'zz_fencing_guard_truncate');
+	message => 'TRUNCATE of table "watched" carries no fencing token', schema => 'public', table => 'watched',
+		constraint => 'zz_fencing_guard_truncate');
 check('enforcement = observe', $observed[3], %of_account, kind => 'notice', severity => 'WARNING', sqlstate => 'TK001',
 	message => 'stale fencing token for table "account"', detail => 'Presented token 33, current token 34.', hint => $something);
 check('enforcement = observe, DELETE', $observed[4], %of_account, kind => 'notice', severity => 'WARNING', sqlstate => 'TK002');
-is($node->safe_psql('postgres', 'SELECT (SELECT count(*) FROM watched), (SELECT count(*) FROM account)'), '0|0', 'and all of it was written');
+is($node->safe_psql('postgres', 'SELECT (SELECT count(*) FROM watched), (SELECT count(*) FROM account)'), '0|0',
+	'and all of it was written');
 
 done_testing();

@@ -56,7 +56,8 @@ my %statements = (
 	local_30 => 'SET LOCAL fencing.token = 30', empty => q(SET LOCAL fencing.token = ''), reset => 'RESET fencing.token',
 	to_default => 'SET LOCAL fencing.token TO DEFAULT', config => q(SELECT set_config('fencing.token', '30', false)),
 	config_local => q(SELECT set_config('fencing.token', '40', true)), function => 'SELECT with_token()',
-	error => 'SELECT 1 / 0', isolation => 'BEGIN ISOLATION LEVEL SERIALIZABLE', reset_all => 'RESET ALL', discard => 'DISCARD ALL');
+	error => 'SELECT 1 / 0', isolation => 'BEGIN ISOLATION LEVEL SERIALIZABLE', reset_all => 'RESET ALL',
+		discard => 'DISCARD ALL');
 my @scripts = (
 	'set 0',
 	'config 0',
@@ -183,7 +184,8 @@ foreach my $case (@brought)
 	{
 		play($_, $loaded, @connection)
 		  foreach '0', 'begin 0 rollback 0', 'begin local 40 commit 0', 'begin savepoint local 40 rollback_to 0 rollback 0',
-		  'begin savepoint local rollback_to 0 rollback 0', 'set 0', 'begin local reset 0 rollback 0', 'begin local to_default 0 rollback 0',
+		  'begin savepoint local rollback_to 0 rollback 0', 'set 0', 'begin local reset 0 rollback 0',
+			'begin local to_default 0 rollback 0',
 		  'begin set reset 0 rollback 0', 'begin reset 0 rollback 0', 'set reset 0';
 	}
 }
@@ -233,7 +235,8 @@ play($_, 'call') foreach '0', 'begin local 40 commit 0';
 			EXCEPTION WHEN SQLSTATE 'TK002' THEN second := 'refused';
 			END;
 		END $$));
-	is($session->get("CALL two_transactions($_, NULL)"), 'refused', "a procedure that commits: set_config with is_local $_") foreach 'true', 'false';
+	is($session->get("CALL two_transactions($_, NULL)"), 'refused',
+		"a procedure that commits: set_config with is_local $_") foreach 'true', 'false';
 	carries_none($session, 'after it');
 }
 

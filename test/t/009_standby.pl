@@ -79,7 +79,8 @@ is($session->get(q(SELECT count(*) FROM fencing.acquire('new'))), '1', 'a new re
 is($session->get(q(SELECT fencing.advance('external', 60))), '60', 'advance works');
 is($session->state_of(q(SELECT fencing.advance('external', 59))), 'TK001', '... and knows its fence');
 $session->get("UPDATE account SET balance = 1, fence_token = $next WHERE id = 1");
-is($session->state_of("UPDATE account SET balance = 2, fence_token = $next - 1 WHERE id = 1"), 'TK001', 'the guard refuses on the promoted server');
+is($session->state_of("UPDATE account SET balance = 2, fence_token = $next - 1 WHERE id = 1"), 'TK001',
+	'the guard refuses on the promoted server');
 cmp_ok($standby->safe_psql('postgres', 'SELECT fencing.next_token()'), '>', $next, 'another session draws a greater one');
 
 done_testing();

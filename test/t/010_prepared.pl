@@ -96,13 +96,15 @@ foreach my $end ('COMMIT', 'ROLLBACK')
 	$session->get("UPDATE account SET balance = balance + 1, fence_token = $writer WHERE id = 1");
 	$session->get("SET LOCAL fencing.token = $writer");
 	$session->get('UPDATE account SET balance = balance + 1 WHERE id = 2');
-	is($session->state_of(q(PREPARE TRANSACTION 'writes')), '00000', 'a transaction that has only written guarded rows can be prepared');
+	is($session->state_of(q(PREPARE TRANSACTION 'writes')), '00000',
+		'a transaction that has only written guarded rows can be prepared');
 
 	my $next = $other->get(q(SELECT token FROM fencing.acquire('job', '1 hour', steal => 'always')), 30);
 	cmp_ok($next || 0, '>', $writer, '... and the resource is granted at once to another one');
 	is($other->get("SELECT fencing.release('job', $next)", 30), 't', '... and released');
 	is($session->state_of("$end PREPARED 'writes'"), '00000', "$end PREPARED works");
 }
-is($other->get('SELECT string_agg(balance::text, \',\' ORDER BY id) FROM account'), '101,101', 'the committed one has written, the other has not');
+is($other->get('SELECT string_agg(balance::text, \',\' ORDER BY id) FROM account'), '101,101',
+	'the committed one has written, the other has not');
 
 done_testing();
