@@ -59,14 +59,14 @@ SELECT fencing.next_token();
 RESET synchronous_commit;
 
 -- A read-only transaction draws nothing.
+\set VERBOSITY sqlstate
 BEGIN READ ONLY;
 SELECT fencing.next_token();
-\echo :LAST_ERROR_SQLSTATE
 ROLLBACK;
 BEGIN READ ONLY;
 SELECT fencing.fast_forward(1000);
-\echo :LAST_ERROR_SQLSTATE
 ROLLBACK;
+\set VERBOSITY default
 
 -- fast_forward: the next token is greater, and the value it will exceed comes back.
 SELECT fencing.fast_forward(1000);

@@ -1,76 +1,73 @@
 // SPDX-License-Identifier: PostgreSQL
-// fence.pml: the protocol of the resource fence: who locks, looks and writes in which order, so that
-// no stale write commits after a grant. What it shows and how to run it: README.md.
+// fence.pml: the protocol of the resource fence, for spin: who locks, looks and writes in which
+// order, so that no stale write commits after a grant. README.md says how to run it.
 //
-// Followed from the code: a transaction checks its tokens when it writes (src/admission.cpp); when it
-// commits or is prepared it locks, checks again, and raises the fences that its tokens exceed
-// (src/seal.cpp); grants, advances and forget change the fence under lock (src/lease.cpp,
+// Followed from the code: a transaction checks its tokens when it writes (src/admission.cpp); when
+// it commits or is prepared it locks, looks again and raises the fences that its tokens exceed
+// (src/seal.cpp); acquire, advance and forget change a fence under lock (src/lease.cpp,
 // src/fence.cpp). The locks and their queues are the server's (lock.c, proc.c).
 //
 // Checked in every state that can be reached:
-//   I2   a grant has a greater token than the grants of its resource that have committed
+//   I2   a grant has a greater token than all grants of its resource that have committed
 //   I3   no commit lowers a fence
 //   I5   what commits has no lower token than the committed fence
-//   I6   who has not begun to commit holds no lock; and whoever has to give up a try for the lock was
-//        kept away by a commit, a prepared transaction or a grant, of its own resource or over its
-//        whole bucket
-//   end  every transaction ends
-// Nothing here repeats for ever, so each run is finite, and transactions that wait for each other are
-// an "invalid end state". Deadlock detector, lock_timeout and the seal's timeout are not there to
-// help: the order of the locks alone has to do.
+//   I6   who has not begun to commit holds no lock; and an acquire that has to give up a try for
+//        the lock was kept away by a commit, a prepared transaction or a grant, of its own resource
+//        or over its whole bucket
+//   end  every transaction ends: nothing here repeats for ever, so each run is finite, and
+//        transactions that wait for each other are an invalid end state
 //
 // Left out, and why no behaviour is lost by it:
-//   clocks, leases, steal   they say who may be granted when: here anybody may at any time, or not
-//   the look without lock   it saves a try that would come to nothing
-//   the queue of acquire    it says which of those who wait may try: here all may
-//   renew, release          change no token, and lock as a seal and as a grant do
-//   epochs, issuing         the next token is greater than all before: other tests' business
-//   rows of user tables     a commit is one step, as it is for every snapshot
-//   savepoints              say which claims there are at the end, not what becomes of them
-//   row locks               a holder that works in the transaction of its grant may wait for the row of
-//                           a sleeper, whose seal waits for the grant: that cycle the protocol leaves
-//                           to the deadlock detector
+//   timeouts of the seal, deadlock detector
+//        they end transactions that wait: the order of the locks has to do without them
+//   clocks, leases, steal
+//        they say who may be granted when: here anybody may at any time, or not
+//   the look without lock
+//        it saves acquire a try that would come to nothing
+//   the queue of acquire
+//        it says which of those who wait may try: here all may
+//   renew, release, prune
+//        the first two change no token, and lock as a seal and as a grant do; prune deletes a row,
+//        as forget does here, whose last token has no holder any more
+//   epochs, and how tokens are made
+//        here the next one is greater than all before
+//   the rows written
+//        a commit is one step, as it is for every snapshot; the locks go one by one after it
+//   savepoints
+//        they say which claims there are at the end, not what becomes of them
+//   row locks
+//        a holder that works in the transaction of its grant may wait for the row of a sleeper
+//        whose seal waits for the grant: the one cycle that the protocol leaves to the deadlock
+//        detector, which lets nothing pass
 //
-// One scenario symbol says who takes part. The fault symbols put in one mistake each.
+// A scenario symbol says who takes part; a fault symbol puts in one mistake.
 
 #if defined(GRANTS)
 // One resource with tokens issued here: two writers, a prepared and an escalated transaction, and
-// somebody who takes over twice.
+// somebody who is granted twice.
 #define PROCESSES 5
 #define RESOURCES 1
 #define BUCKETS 1
 #define EXTERNAL 0
-#define START                   \
-	run transaction(0, 1, EXACT);    \
-	run transaction(1, 1, EXACT);    \
-	run transaction(2, 1, PREPARED); \
+#define START                         \
+	run transaction(0, 1, EXACT);     \
+	run transaction(1, 1, EXACT);     \
+	run transaction(2, 1, PREPARED);  \
 	run transaction(3, 1, ESCALATED); \
 	run granter(4, 0, 2)
 
 #elif defined(GRANTERS)
-// Two at once who take over.
+// Two who are granted at once, and may work in the same transaction.
 #define PROCESSES 4
 #define RESOURCES 1
 #define BUCKETS 1
 #define EXTERNAL 0
-#define START                   \
-	run transaction(0, 1, EXACT);    \
-	run transaction(1, 1, PREPARED); \
-	run granter(2, 0, 2);            \
+#define WORKS
+#define START                         \
+	run transaction(0, 1, EXACT);     \
+	run transaction(1, 1, ESCALATED); \
+	run granter(2, 0, 2);             \
 	run granter(3, 0, 2)
-
-#elif defined(RAISES)
-// One resource with tokens from elsewhere: everybody may raise its fence.
-#define PROCESSES 5
-#define RESOURCES 1
-#define BUCKETS 1
-#define EXTERNAL 1
-#define START                   \
-	run transaction(0, 1, EXACT);    \
-	run transaction(1, 1, EXACT);    \
-	run transaction(2, 1, PREPARED); \
-	run transaction(3, 1, ESCALATED); \
-	run granter(4, 0, 1)
 
 #elif defined(NEIGHBOURS)
 // Two resources in one bucket, the second with tokens from elsewhere.
@@ -78,24 +75,35 @@
 #define RESOURCES 2
 #define BUCKETS 1
 #define EXTERNAL 2
-#define START                   \
-	run transaction(0, 3, EXACT);    \
-	run transaction(1, 2, EXACT);    \
-	run transaction(2, 1, PREPARED); \
+#define START                         \
+	run transaction(0, 1, EXACT);     \
+	run transaction(1, 2, EXACT);     \
+	run transaction(2, 1, PREPARED);  \
 	run transaction(3, 3, ESCALATED); \
 	run granter(4, 0, 1)
 
-#elif defined(BUCKETS_APART)
-// Three resources in two buckets.
+#elif defined(RAISES)
+// One resource with tokens from elsewhere: everybody may raise its fence.
 #define PROCESSES 4
+#define RESOURCES 1
+#define BUCKETS 1
+#define EXTERNAL 1
+#define START                         \
+	run transaction(0, 1, EXACT);     \
+	run transaction(1, 1, PREPARED);  \
+	run transaction(2, 1, ESCALATED); \
+	run granter(3, 0, 2)
+
+#elif defined(MANY)
+// Three resources in two buckets, of which everybody has several, some to raise and some not.
+#define PROCESSES 3
 #define RESOURCES 3
 #define BUCKETS 2
-#define EXTERNAL 5
-#define START                   \
-	run transaction(0, 5, EXACT);    \
-	run transaction(1, 7, EXACT);    \
-	run transaction(2, 7, ESCALATED); \
-	run granter(3, 1, 1)
+#define EXTERNAL 7
+#define START                         \
+	run transaction(0, 7, EXACT);     \
+	run transaction(1, 7, EXACT);     \
+	run transaction(2, 5, ESCALATED)
 
 #elif defined(FORGETTING)
 // A fence with tokens from elsewhere that is dropped meanwhile.
@@ -103,21 +111,28 @@
 #define RESOURCES 1
 #define BUCKETS 1
 #define EXTERNAL 1
-#define START                   \
-	run transaction(0, 1, EXACT);    \
-	run transaction(1, 1, EXACT);    \
-	run granter(2, 0, 1);            \
+#define FIRST_FENCE 2
+#define START                         \
+	run transaction(0, 1, EXACT);     \
+	run transaction(1, 1, EXACT);     \
+	run granter(2, 0, 1);             \
 	run forgetter(3, 0)
+
 #else
 #error "no scenario"
 #endif
 
-#define TOKENS 3 /* the greatest token from elsewhere */
+// Tokens from elsewhere are 1 and 2, those issued here go up from 1; a fence of 0 is no row. So a
+// token can be lower than a fence, equal, greater, or the first.
+#define TOKENS 2
+#ifndef FIRST_FENCE
+#define FIRST_FENCE (is_external(i) -> 0 : 1)
+#endif
 
 #define BIT(r) (1 << (r))
 #define is_external(r) (EXTERNAL & BIT(r))
 
-/* ---- lock tags: first the buckets, then the resources, in the order in which all lock them */
+// ---- lock tags: first the buckets, then the resources, in the order in which all lock them
 
 #define TAGS (BUCKETS + RESOURCES)
 #define bucket_of(r) ((r) * BUCKETS / RESOURCES)
@@ -125,7 +140,7 @@
 #define in_bucket(r, b) ((r) < RESOURCES && bucket_of(r) == (b) -> BIT(r) : 0)
 #define resources_in(b) (in_bucket(0, b) | in_bucket(1, b) | in_bucket(2, b))
 
-/* ---- lock modes, as bits, and the server's conflict table for them */
+// ---- lock modes, as bits, and the server's conflict table for them
 
 #define NONE 0
 #define ROW_SHARE 1
@@ -151,35 +166,38 @@
 #endif
 
 #ifdef ESCALATED_ROW_SHARE
-#define WHOLE_BUCKET ROW_SHARE
+#define BUCKET_ESCALATED ROW_SHARE
 #else
-#define WHOLE_BUCKET SHARE
+#define BUCKET_ESCALATED SHARE
 #endif
 
-/* ---- the state */
+// ---- the state
 
-/* The row of a resource: the committed version that a fresh snapshot sees, and the one that `changer`
-   (a process plus 1) has written and not committed. 0 is no row. */
+// The row of a resource: the committed version that a fresh snapshot sees, and the one that `changer`
+// (a process plus 1) has written and not committed. 0 is no row.
 byte fence[RESOURCES];
 byte changed_to[RESOURCES];
 byte changer[RESOURCES];
 
-byte last_token = 1; /* that was issued here */
+byte last_token = 1; // that was issued here
 
-/* What each process holds of each tag; for which mode it stands in a queue; the queues (process plus 1). */
+// What each process holds of each tag; the mode for which it stands in a queue; the queues, of
+// processes plus 1.
 byte held[PROCESSES * TAGS];
 byte wanted[PROCESSES];
 byte queue[TAGS * PROCESSES];
 
-/* For I6: the resources for which a process has begun to commit, is prepared, or tries or has a grant. */
+// For I6: the resources for which a process has begun to commit, is prepared, has a grant or tries
+// to get one.
 byte busy[PROCESSES];
 
+// Scratch, no part of the state: used only within a d_step.
 hidden byte i, k, q, place, others, ahead, found;
 
 #define held_by(process, tag) held[(process) * TAGS + (tag)]
 #define in_queue(tag, n) queue[(tag) * PROCESSES + (n)]
 
-/* ---- locks */
+// ---- locks. What the server does under the lock of a partition of its table is one step.
 
 inline find_others(process, tag)
 {
@@ -192,7 +210,7 @@ inline find_others(process, tag)
 	}
 }
 
-/* ProcLockWakeup: along the queue, whoever conflicts neither with a holder nor with somebody ahead. */
+// ProcLockWakeup: along the queue, whoever conflicts neither with a holder nor with somebody ahead.
 inline wake(tag)
 {
 	i = 0;
@@ -223,11 +241,11 @@ inline take_out(tag, n)
 	:: k == PROCESSES - 1 -> in_queue(tag, k) = 0; break
 	:: else -> in_queue(tag, k) = in_queue(tag, k + 1); k++
 	od;
-	k = 0 /* a d_step must not end with a loop */
+	k = 0 // a d_step must not end with a loop
 }
 
-/* LockAcquireExtended and ProcSleep: at once if nothing conflicts, held or waited for; else at the
-   end of the queue, or ahead of the first who waits for what this process holds. */
+// LockAcquireExtended and ProcSleep: at once if nothing conflicts, held or waited for; else at the
+// end of the queue, or ahead of the first who waits for what this process holds.
 inline request(process, tag, mode)
 {
 	d_step {
@@ -236,8 +254,8 @@ inline request(process, tag, mode)
 		:: else ->
 			find_others(process, tag);
 			place = PROCESSES;
-			ahead = 0; /* of the place */
-			found = 0; /* everybody who waits */
+			ahead = 0; // of the place
+			found = 0; // everybody who waits
 			i = 0;
 			do
 			:: i == PROCESSES -> break
@@ -288,15 +306,17 @@ inline give_up(process, tag)
 	}
 }
 
-/* What two others hold of a tag does not conflict. */
-#define holds(process, me, tag, mode) \
-	((process) < PROCESSES && (process) != (me) && (held[((process) % PROCESSES) * TAGS + (tag)] & conflicts(mode)))
-#define is_held_against(me, tag, mode)                                        \
-	(holds(0, me, tag, mode) || holds(1, me, tag, mode) ||                    \
-	holds(2, me, tag, mode) || holds(3, me, tag, mode) || holds(4, me, tag, mode))
+#define is_against(holder, process, tag, mode)                                \
+	((holder) < PROCESSES && (holder) != (process) &&                         \
+	(held_by((holder) % PROCESSES, tag) & conflicts(mode)))
+#define is_held_against(process, tag, mode)                                   \
+	(is_against(0, process, tag, mode) || is_against(1, process, tag, mode) || \
+	is_against(2, process, tag, mode) || is_against(3, process, tag, mode) || \
+	is_against(4, process, tag, mode))
 
-/* A wait in slices: a try that may end without the lock at any moment, then none before nobody
-   holds the lock any more. More tries in between would come to nothing. */
+// The rest of a wait in slices: a first try that may end without the lock at any moment, and a next
+// one when nobody holds the lock any more. Tries in between would come to nothing, and make others
+// wait for no longer than the first.
 inline have_in_slices(process, tag, mode)
 {
 	if
@@ -309,10 +329,9 @@ inline have_in_slices(process, tag, mode)
 	fi
 }
 
-/* ---- the end of a transaction */
+// ---- the end of a transaction
 
 #define is_mine(r) (changer[r] == me + 1)
-#define fence_seen(r) (is_mine(r) -> changed_to[r] : fence[r])
 
 inline forget_changes()
 {
@@ -330,9 +349,8 @@ inline commit_changes(is_grant)
 	for (i : 0 .. RESOURCES - 1) {
 		if
 		:: is_mine(i) ->
-			/* I2, I3; a row that is deleted by forget() is the exception. */
-			assert(changed_to[i] == 0 || changed_to[i] >= fence[i]);
-			assert(!is_grant || changed_to[i] > fence[i]);
+			assert(!is_grant || is_external(i) || changed_to[i] > fence[i]); // I2
+			assert(changed_to[i] >= fence[i] || changed_to[i] == 0);         // I3; 0: forgotten
 			fence[i] = changed_to[i];
 			changer[i] = 0;
 			changed_to[i] = 0
@@ -345,12 +363,12 @@ inline commit_changes(is_grant)
 inline check_holds_nothing()
 {
 	for (i : 0 .. TAGS - 1) {
-		assert(held_by(me, i) == NONE) /* I6 */
+		assert(held_by(me, i) == NONE) // I6
 	}
 	i = 0
 }
 
-/* One by one, after what the transaction did is seen. */
+// One by one, after what the transaction did is seen.
 inline release_a_lock()
 {
 	place = 0;
@@ -372,7 +390,7 @@ inline release_a_lock()
 	fi
 }
 
-/* ---- a transaction that writes, or is only bound */
+// ---- a transaction that writes, or is only bound
 
 mtype = { EXACT, ESCALATED, PREPARED };
 
@@ -391,23 +409,31 @@ inline clean_up()
 	i = 0
 }
 
+#if defined(TRANSACTION_SNAPSHOT) || defined(LOOK_BEFORE_LOCK)
+#define OLD_LOOK
+inline take_snapshot()
+{
+	for (i : 0 .. RESOURCES - 1) {
+		snapshot[i] = fence[i]
+	}
+	i = 0
+}
+#endif
+
 proctype transaction(byte me; byte claims; mtype kind)
 {
 	byte token[RESOURCES];
-	byte raises; /* the resources whose fence it has to raise */
+	byte raises; // the resources whose fence it has to raise
 	byte r, at, seen;
 
-#ifdef TRANSACTION_SNAPSHOT
+#ifdef OLD_LOOK
 	byte snapshot[RESOURCES];
-	d_step {
-		for (i : 0 .. RESOURCES - 1) {
-			snapshot[i] = fence[i]
-		}
-		i = 0
-	}
+#endif
+#ifdef TRANSACTION_SNAPSHOT
+	d_step { take_snapshot() }
 #endif
 
-	/* The early check reads what is committed now. */
+	// The early check reads what is committed now.
 write:
 	atomic {
 		if
@@ -416,7 +442,9 @@ write:
 		:: is_claimed(r) && is_external(r) -> select (seen : 1 .. TOKENS); token[r] = seen; seen = 0
 		fi;
 		if
-		:: is_claimed(r) && (token[r] == 0 || token[r] < fence[r]) -> d_step { clean_up() }; goto end_of_it
+		:: is_claimed(r) && (token[r] == 0 || token[r] < fence[r]) ->
+			d_step { clean_up() }
+			goto end_of_it
 		:: else
 		fi;
 #ifdef LOCK_AT_WRITE
@@ -430,7 +458,7 @@ write:
 		fi
 	}
 
-	/* It sleeps. It may never wake up; or it begins to commit, or to be prepared. */
+	// It sleeps. It may never wake up; or it begins to commit, or to be prepared.
 	if
 	:: atomic { true -> d_step { check_holds_nothing(); clean_up() }; goto end_of_it }
 	:: atomic {
@@ -447,8 +475,8 @@ write:
 					:: else
 					fi
 				}
-				/* Who has to raise a fence locks exclusively from the start. A fence that has
-				   reached the token now, seen without a lock, stands no lower later. */
+				// Who has to raise a fence locks exclusively from the start. A fence that has
+				// reached the token now, seen without a lock, stands no lower later.
 				for (i : 0 .. RESOURCES - 1) {
 					if
 					:: is_claimed(i) && is_external(i) && fence[i] < token[i] ->
@@ -456,15 +484,19 @@ write:
 					:: else
 					fi
 				}
-				i = 0
-			}
-			if
-#ifdef NO_SEAL_LOCK
-			:: true -> goto look
+				i = 0;
+#ifdef LOOK_BEFORE_LOCK
+				take_snapshot()
 #endif
+			}
+#ifdef NO_SEAL_LOCK
+			goto look
+#else
+			if
 			:: kind == ESCALATED -> goto lock_bucket
-			:: kind != ESCALATED -> goto lock_exact
+			:: else -> goto lock_exact
 			fi
+#endif
 		}
 #ifdef NO_PRE_PREPARE
 	:: atomic { kind == PREPARED -> goto decide }
@@ -513,14 +545,14 @@ lock_bucket:
 	atomic {
 		if
 		:: !claims_in(r) -> goto next_bucket
-		:: claims_in(r) && !raises_in(r) -> request(me, r, WHOLE_BUCKET)
+		:: claims_in(r) && !raises_in(r) -> request(me, r, BUCKET_ESCALATED)
 		:: claims_in(r) && raises_in(r) -> request(me, r, EXCLUSIVE)
 		fi
 	}
 	atomic {
 		if
 		:: raises_in(r) -> have_in_slices(me, r, EXCLUSIVE)
-		:: else -> have_in_slices(me, r, WHOLE_BUCKET)
+		:: else -> have_in_slices(me, r, BUCKET_ESCALATED)
 		fi;
 next_bucket:
 		r++;
@@ -530,11 +562,11 @@ next_bucket:
 		fi
 	}
 
-	/* It looks again, with a fresh snapshot, and writes what it has to raise. */
+	// It looks again, with a fresh snapshot, and writes what it has to raise.
 look:
 	atomic {
 		has_lock(me);
-#ifdef TRANSACTION_SNAPSHOT
+#ifdef OLD_LOOK
 		seen = snapshot[r];
 #else
 		seen = fence[r];
@@ -547,10 +579,13 @@ look:
 	}
 	atomic {
 		if
-#ifndef RAISE_UNDER_SHARE
-		:: !(raises & BIT(r)) -> goto refused
+#ifdef RAISE_UNDER_SHARE
+		:: changer[r] == 0 && fence[r] == seen ->
+#else
+		:: (raises & BIT(r)) && changer[r] == 0 && fence[r] == seen ->
 #endif
-		:: changer[r] == 0 && fence[r] == seen -> changed_to[r] = token[r]; changer[r] = me + 1
+			changed_to[r] = token[r];
+			changer[r] = me + 1
 		:: else -> goto refused
 		fi;
 looked:
@@ -562,14 +597,15 @@ looked:
 		fi
 	}
 
-	/* A transaction that is prepared has let go of its session, but not of its locks. */
+	// A transaction that is prepared has let go of its session, but not of its locks; some day it is
+	// committed or rolled back. Nothing is checked then.
 decide:
 	if
 	:: atomic {
 			true ->
 			d_step {
 				for (i : 0 .. RESOURCES - 1) {
-					assert(!is_claimed(i) || token[i] >= fence[i]) /* I5 */
+					assert(!is_claimed(i) || token[i] >= fence[i]) // I5
 				}
 				commit_changes(false);
 				clean_up()
@@ -588,11 +624,11 @@ finish:
 		:: else -> goto finish
 		fi
 	}
-end_of_it:
+end_of_it: // A process stays, so that the order in which they end makes no states of its own.
 	false
 }
 
-/* ---- acquire, or advance for a resource with tokens from elsewhere */
+// ---- acquire, or advance for a resource with tokens from elsewhere
 
 #define is_anybody_busy(r) \
 	((busy[0] | busy[1] | busy[2] | busy[3 % PROCESSES] | busy[4 % PROCESSES]) & BIT(r))
@@ -600,7 +636,7 @@ end_of_it:
 inline give_up_a_try(tag)
 {
 	busy[me] = 0;
-	assert(is_anybody_busy(r)); /* I6 */
+	assert(is_anybody_busy(r)); // I6
 	give_up(me, tag)
 }
 
@@ -641,7 +677,7 @@ again:
 		fi;
 		request(me, exact_of(r), EXACT_EXCLUSIVE)
 	}
-	/* It looks again: it may not be free any more, or there may be nothing to advance. */
+	// It looks again: it may not be free any more, or there may be nothing to advance.
 	atomic {
 		if
 		:: has_lock(me)
@@ -649,7 +685,9 @@ again:
 		fi;
 		seen = fence[r];
 		if
+#ifndef NO_SECOND_LOOK
 		:: is_external(r) && token <= seen -> goto finish
+#endif
 		:: !is_external(r) && changer[r] != 0 -> goto finish
 		:: else
 		fi
@@ -669,11 +707,14 @@ again:
 	d_step { release_a_lock() }
 	d_step { release_a_lock() }
 #endif
-#ifdef WORKING_GRANTERS
-	/* It works in the same transaction, whose seal locks as well. */
-	atomic { request(me, bucket_of(r), BUCKET_SHARED) }
-	atomic { has_lock(me); request(me, exact_of(r), EXACT_SHARED) }
-	atomic { has_lock(me); assert(is_mine(r)) }
+#ifdef WORKS
+	// It may work in the same transaction, whose seal then locks as well.
+	if
+	:: true
+	:: atomic { true -> request(me, bucket_of(r), BUCKET_SHARED) }
+		atomic { has_lock(me); request(me, exact_of(r), EXACT_SHARED) }
+		has_lock(me)
+	fi;
 #endif
 	if
 	:: atomic { true -> d_step { commit_changes(true) } }
@@ -725,7 +766,7 @@ init
 {
 	atomic {
 		for (i : 0 .. RESOURCES - 1) {
-			fence[i] = 1
+			fence[i] = FIRST_FENCE
 		}
 		START
 	}
