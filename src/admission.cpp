@@ -84,7 +84,8 @@ missing_hint(const TriggerData *data, const Guard *guard)
 			   "LOCAL fencing.token = ...; the write; COMMIT.";
 	if (guard->resource != nullptr)
 		return "fencing.bind() the resource or SET LOCAL fencing.token in the transaction that "
-			   "writes: as statements of their own in autocommit both end before the next statement "
+			   "writes: as statements of their own in autocommit both end before the next "
+			   "statement "
 			   "begins.";
 	if (TRIGGER_FIRED_BY_DELETE(data->tg_event))
 		return "SET LOCAL fencing.token in this transaction: a DELETE names no column.";
@@ -98,8 +99,7 @@ const char *
 missing_detail(std::int64_t in_row, std::string_view resource)
 {
 	if (!resource.empty())
-		return psprintf(
-			"The resource is \"%s\".", pnstrdup(resource.data(), resource.size()));
+		return psprintf("The resource is \"%s\".", pnstrdup(resource.data(), resource.size()));
 	if (in_row == core::no_token)
 		return nullptr;
 	return psprintf("Current token %lld.", static_cast<long long>(in_row));
@@ -154,8 +154,8 @@ is_admitted_already(const Guard *guard, const Claim *claim, std::int64_t present
 // The early check of a resource, repeated by the seal. True when the token may pass; it is
 // remembered then.
 bool
-admit_resource(const TriggerData *data, Guard *guard, std::string_view resource,
-	Claim *claim, std::int64_t presented)
+admit_resource(const TriggerData *data, Guard *guard, std::string_view resource, Claim *claim,
+	std::int64_t presented)
 {
 	require_open_claims();
 	if (is_admitted_already(guard, claim, presented))
@@ -201,7 +201,7 @@ carries_token_for(const TriggerData *data, Guard *guard, std::string_view resour
 		refuse_missing(data, guard, write.in_old, resource);
 		return false;
 	}
-	(void) admit_resource(data, guard, resource, claim, *presented);
+	(void)admit_resource(data, guard, resource, claim, *presented);
 	return true;
 }
 
@@ -330,7 +330,7 @@ admit_truncate(const TriggerData *data, Guard *guard)
 	std::int64_t presented;
 
 	resource_without_row(guard->resource, &name);
-	(void) carries_token_for(data, guard, name.view(), {}, &presented);
+	(void)carries_token_for(data, guard, name.view(), {}, &presented);
 }
 
 } // namespace fencing

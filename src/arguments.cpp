@@ -47,8 +47,8 @@ void
 require_argument(FunctionCallInfo fcinfo, int number, const char *name)
 {
 	if (PG_ARGISNULL(number))
-		ereport(ERROR,
-			(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("%s must not be NULL", name)));
+		ereport(
+			ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("%s must not be NULL", name)));
 }
 
 const text *
@@ -94,8 +94,8 @@ ttl_argument(FunctionCallInfo fcinfo, int number)
 	const Interval most = {0, 0, most_ttl_months};
 	const Interval zero = {0, 0, 0};
 
-	if (DatumGetBool(DirectFunctionCall2(
-			interval_le, IntervalPGetDatum(ttl), IntervalPGetDatum(&zero))) ||
+	if (DatumGetBool(
+			DirectFunctionCall2(interval_le, IntervalPGetDatum(ttl), IntervalPGetDatum(&zero))) ||
 		DatumGetBool(
 			DirectFunctionCall2(interval_gt, IntervalPGetDatum(ttl), IntervalPGetDatum(&most))))
 		raise_bad_ttl();

@@ -64,8 +64,8 @@ create_table()
 	control.hash = hash_name;
 	control.match = compare_names;
 	control.hcxt = TopTransactionContext;
-	claims.by_name = hash_create("fencing claims", 64, &control,
-		HASH_ELEM | HASH_FUNCTION | HASH_COMPARE | HASH_CONTEXT);
+	claims.by_name = hash_create(
+		"fencing claims", 64, &control, HASH_ELEM | HASH_FUNCTION | HASH_COMPARE | HASH_CONTEXT);
 	claims.last = &claims.first;
 }
 
@@ -119,8 +119,7 @@ claim_of(std::string_view resource, bool external)
 		create_table();
 
 	bool found;
-	auto *claim =
-		static_cast<Claim *>(hash_search(claims.by_name, &resource, HASH_ENTER, &found));
+	auto *claim = static_cast<Claim *>(hash_search(claims.by_name, &resource, HASH_ENTER, &found));
 
 	if (!found) {
 		auto *name = static_cast<text *>(
@@ -226,8 +225,7 @@ find_claim(std::string_view resource)
 	if (claims.by_name == nullptr)
 		return nullptr;
 
-	auto *claim =
-		static_cast<Claim *>(hash_search(claims.by_name, &resource, HASH_FIND, nullptr));
+	auto *claim = static_cast<Claim *>(hash_search(claims.by_name, &resource, HASH_FIND, nullptr));
 
 	return claim == nullptr || claim->top == nullptr ? nullptr : claim;
 }

@@ -19,11 +19,11 @@ struct ClaimLevel {
 	ClaimLevel *below;
 	ClaimLevel *next_of_nesting; // other claims with a level of the same nesting
 	struct Claim *claim;
-	int nesting;              // of the subtransaction that made this level
-	std::int64_t bound;       // the greatest token bound to; 0: not bound
-	std::int64_t lowest;      // of the tokens written with; 0: none
-	std::int64_t highest;     // of all
-	bool enforced;            // false: claimed in observe mode only
+	int nesting;          // of the subtransaction that made this level
+	std::int64_t bound;   // the greatest token bound to; 0: not bound
+	std::int64_t lowest;  // of the tokens written with; 0: none
+	std::int64_t highest; // of all
+	bool enforced;        // false: claimed in observe mode only
 };
 
 struct Claim {
@@ -44,8 +44,7 @@ void register_claims();
 Claim *find_claim(std::string_view resource);
 
 // Remember.
-Claim *claim_binding(
-	const text *resource, bool external, std::int64_t token, bool enforced);
+Claim *claim_binding(const text *resource, bool external, std::int64_t token, bool enforced);
 Claim *claim_write(std::string_view resource, bool external, std::int64_t token, bool enforced);
 
 // All claims in order, null-terminated by `next`; those with a null `top` do not count.

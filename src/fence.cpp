@@ -24,8 +24,7 @@ namespace {
 
 // Presented and current token, and who holds the resource since when.
 const char *
-detail_of(
-	std::int64_t presented, core::FenceState state, const std::optional<FenceRow> &row)
+detail_of(std::int64_t presented, core::FenceState state, const std::optional<FenceRow> &row)
 {
 	auto given = static_cast<long long>(presented);
 	auto current = static_cast<long long>(state.fence);
@@ -94,12 +93,12 @@ bind(const text *resource, std::int64_t token)
 	core::Verdict verdict = core::judge_resource(state, external, token);
 
 	if (verdict != core::Verdict::accepted) {
-		report(enforced ? ERROR : WARNING,
-			refusal_of(verdict, resource, token, state, row, external));
+		report(
+			enforced ? ERROR : WARNING, refusal_of(verdict, resource, token, state, row, external));
 		return;
 	}
-	mark_checked(claim_binding(resource, external, token, enforced), 0,
-		row ? &row->version : nullptr);
+	mark_checked(
+		claim_binding(resource, external, token, enforced), 0, row ? &row->version : nullptr);
 	keep_seal_first();
 }
 
@@ -152,7 +151,8 @@ refusal_of(core::Verdict verdict, const text *resource, std::int64_t presented,
 	case core::Verdict::unissued:
 		return {ERRCODE_UNISSUED_TOKEN,
 			psprintf("fencing token was never issued for resource \"%s\"", name),
-			detail_of(presented, state, row), "Present the token that fencing.acquire() has returned."};
+			detail_of(presented, state, row),
+			"Present the token that fencing.acquire() has returned."};
 	case core::Verdict::missing:
 		return {ERRCODE_MISSING_TOKEN,
 			psprintf("write to resource \"%s\" carries no fencing token", name), nullptr, nullptr};
@@ -171,8 +171,8 @@ Written
 raise_fence(const text *resource, const std::optional<FenceRow> &row, std::int64_t token)
 {
 	if (!row) {
-		insert_fence(FenceRow{{}, resource, token, /*external=*/true, nullptr, nullptr, std::nullopt,
-			std::nullopt, std::nullopt, false});
+		insert_fence(FenceRow{{}, resource, token, /*external=*/true, nullptr, nullptr,
+			std::nullopt, std::nullopt, std::nullopt, false});
 		return Written::done;
 	}
 

@@ -25,7 +25,6 @@ Refusal refusal_of(core::Verdict verdict, const text *resource, std::int64_t pre
 	core::FenceState state, const std::optional<FenceRow> &row, bool external);
 
 // Writes the fence of a resource whose tokens come from elsewhere; under its lock.
-Written raise_fence(
-	const text *resource, const std::optional<FenceRow> &row, std::int64_t token);
+Written raise_fence(const text *resource, const std::optional<FenceRow> &row, std::int64_t token);
 
 } // namespace fencing

@@ -80,8 +80,8 @@ row_of(HeapTuple tuple, TupleDesc description)
 FenceRow
 row_in(TupleTableSlot *slot)
 {
-	return row_of(ExecFetchSlotHeapTuple(slot, /*materialize=*/false, nullptr),
-		slot->tts_tupleDescriptor);
+	return row_of(
+		ExecFetchSlotHeapTuple(slot, /*materialize=*/false, nullptr), slot->tts_tupleDescriptor);
 }
 
 // A snapshot sees one version of a row. If that is the one which was seen before, it is found
@@ -131,7 +131,8 @@ copy_of(const FenceRow &row)
 	copy.resource = copy_of(row.resource);
 	copy.holder = copy_of(row.holder);
 	if (row.ttl != nullptr)
-		copy.ttl = static_cast<Interval *>(memcpy(palloc(sizeof(Interval)), row.ttl, sizeof(Interval)));
+		copy.ttl =
+			static_cast<Interval *>(memcpy(palloc(sizeof(Interval)), row.ttl, sizeof(Interval)));
 	return copy;
 }
 
@@ -217,8 +218,8 @@ lease_end(const FenceRow &row)
 void
 reach_fences()
 {
-	with_lock_timeout(within_lock_timeout(1000),
-		[] { table_close(open_fences(RowExclusiveLock), NoLock); });
+	with_lock_timeout(
+		within_lock_timeout(1000), [] { table_close(open_fences(RowExclusiveLock), NoLock); });
 }
 
 void
@@ -276,9 +277,8 @@ insert_fence(const FenceRow &row)
 
 	table_tuple_insert(fences, slot, GetCurrentCommandId(true), 0, nullptr);
 	// The lock of the resource keeps everybody else away, but not a row inserted by hand.
-	with_lock_timeout(within_lock_timeout(1000), [&] {
-		write_index_entries(fences, slot, /*is_update=*/false, compat::no_update_indexes);
-	});
+	with_lock_timeout(within_lock_timeout(1000),
+		[&] { write_index_entries(fences, slot, /*is_update=*/false, compat::no_update_indexes); });
 	ExecDropSingleTupleTableSlot(slot);
 	table_close(fences, NoLock);
 	CommandCounterIncrement();

@@ -29,10 +29,10 @@ carrying(const TriggerData *data, const Guard *guard, HeapTuple row, std::int64_
 HeapTuple
 guard_delete(const TriggerData *data, Guard *guard)
 {
-	if (!is_delete_leg(guard->statement, RelationGetRelid(data->tg_relation),
-			&data->tg_trigtuple->t_self))
-		(void) admit(data, guard,
-			{data->tg_trigslot, nullptr, token_in(data, guard, data->tg_trigslot), 0});
+	if (!is_delete_leg(
+			guard->statement, RelationGetRelid(data->tg_relation), &data->tg_trigtuple->t_self))
+		(void)admit(
+			data, guard, {data->tg_trigslot, nullptr, token_in(data, guard, data->tg_trigslot), 0});
 	return data->tg_trigtuple;
 }
 

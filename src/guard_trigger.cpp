@@ -33,7 +33,8 @@ raise_bad_option(const core::OptionResult &result)
 		ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				errmsg("unrecognized guard option \"%s\"", key),
-				errhint("The options are token_column, resource, issuer, source, missing and mode.")));
+				errhint(
+					"The options are token_column, resource, issuer, source, missing and mode.")));
 		break;
 	case core::OptionProblem::repeated_key:
 		ereport(ERROR,

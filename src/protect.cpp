@@ -71,8 +71,8 @@ own_table(FunctionCallInfo fcinfo)
 	Table table = {RelationGetRelid(relation), relation->rd_rel->relkind};
 
 	if (!compat::owns_relation(table.oid, GetUserId()))
-		aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(table.kind),
-			RelationGetRelationName(relation));
+		aclcheck_error(
+			ACLCHECK_NOT_OWNER, get_relkind_objtype(table.kind), RelationGetRelationName(relation));
 	if (table.kind != RELKIND_RELATION && table.kind != RELKIND_PARTITIONED_TABLE &&
 		table.kind != RELKIND_FOREIGN_TABLE)
 		ereport(ERROR,
@@ -158,7 +158,8 @@ is_ours(const std::optional<StoredTrigger> &trigger, const GuardKind &kind)
 void
 enable(Oid relation, const GuardKind &kind, const char *how)
 {
-	execute_ddl(psprintf("ALTER TABLE %s ENABLE %sTRIGGER %s", qualified_name(relation), how, kind.name));
+	execute_ddl(
+		psprintf("ALTER TABLE %s ENABLE %sTRIGGER %s", qualified_name(relation), how, kind.name));
 }
 
 void
@@ -231,7 +232,7 @@ check_options(Oid relation, const core::GuardOptions &options)
 	if (!options.token_column.empty())
 		require_no_default_token(opened, token_column_of(opened, options));
 	if (!options.resource.empty())
-		(void) read_row_resource(opened, options.resource, CurrentMemoryContext);
+		(void)read_row_resource(opened, options.resource, CurrentMemoryContext);
 	relation_close(opened, NoLock);
 }
 
@@ -251,8 +252,8 @@ warn_of_children(const Table &table)
 			&names, "%s%s", names.len > 0 ? ", " : "", qualified_name(lfirst_oid(cell)));
 	if (names.len > 0)
 		ereport(WARNING,
-			(errmsg("rows in inheritance children of \"%s\" are not guarded",
-				 get_rel_name(table.oid)),
+			(errmsg(
+				 "rows in inheritance children of \"%s\" are not guarded", get_rel_name(table.oid)),
 				errdetail("Children: %s.", names.data),
 				errhint("Call fencing.protect() for each of them.")));
 }
@@ -321,8 +322,7 @@ unprotect(const Table &table)
 	if (is_ours(stored, row_guard) && stored->is_clone)
 		ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				errmsg("partition \"%s\" is protected through its parent",
-					get_rel_name(table.oid)),
+				errmsg("partition \"%s\" is protected through its parent", get_rel_name(table.oid)),
 				errhint("Call fencing.unprotect() for the parent.")));
 	drop_guard(table.oid, row_guard);
 	foreach (cell, table_and_partitions(table))

@@ -71,8 +71,8 @@ change_resource(const text *resource, Strength strength, Attempt attempt)
 	static_assert(survives_longjmp<Attempt>);
 
 	ResourceLock lock = lock_of(resource);
-	TimestampTz deadline = TimestampTzPlusMilliseconds(
-		GetCurrentTimestamp(), within_lock_timeout(longest_wait_ms));
+	TimestampTz deadline =
+		TimestampTzPlusMilliseconds(GetCurrentTimestamp(), within_lock_timeout(longest_wait_ms));
 
 	for (;;) {
 		if (lock_resource(lock, strength, Min(lock_slice_ms, milliseconds_until(deadline)))) {

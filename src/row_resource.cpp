@@ -86,8 +86,9 @@ column_of(Relation relation, std::string_view name)
 			(errcode(ERRCODE_DATATYPE_MISMATCH),
 				errmsg("column \"%s\" of type %s cannot be part of a resource template", column,
 					format_type_be(attribute->atttypid)),
-				errhint("Use smallint, integer, bigint, text, varchar, uuid, boolean, an enum, or a "
-						"domain over one of these.")));
+				errhint(
+					"Use smallint, integer, bigint, text, varchar, uuid, boolean, an enum, or a "
+					"domain over one of these.")));
 	return {number, type};
 }
 

@@ -89,8 +89,7 @@ find_raise(std::size_t number, const std::optional<FenceRow> &row, void *list)
 {
 	Sealed &sealed = static_cast<Sealed *>(list)[number];
 
-	sealed.raises = sealed.claim->external &&
-		(!row || row->token < sealed.claim->top->highest);
+	sealed.raises = sealed.claim->external && (!row || row->token < sealed.claim->top->highest);
 	CHECK_FOR_INTERRUPTS();
 }
 
@@ -182,7 +181,8 @@ lock_exactly(Sealed *list, std::size_t count, TimestampTz deadline)
 
 		LockModes modes = modes_of(group.raises ? Strength::exclusive : Strength::share);
 
-		if (!take_lock(list[i].lock.bucket, modes.bucket, group.enforced, deadline, list[i].claim) ||
+		if (!take_lock(
+				list[i].lock.bucket, modes.bucket, group.enforced, deadline, list[i].claim) ||
 			!take_lock(list[i].lock.exact, modes.exact, group.enforced, deadline, list[i].claim))
 			give_up_raises(list + i, group.count);
 	}
@@ -195,8 +195,8 @@ lock_buckets(Sealed *list, std::size_t count, TimestampTz deadline)
 
 	for (std::size_t i = 0; i < count; i += group.count) {
 		group = group_of(list + i, count - i, &ResourceLock::bucket);
-		if (!take_lock(list[i].lock.bucket, group.raises ? ExclusiveLock : ShareLock, group.enforced,
-				deadline, list[i].claim))
+		if (!take_lock(list[i].lock.bucket, group.raises ? ExclusiveLock : ShareLock,
+				group.enforced, deadline, list[i].claim))
 			give_up_raises(list + i, group.count);
 	}
 }
@@ -242,8 +242,8 @@ seal(bool prepare)
 		return;
 	close_claims();
 
-	auto *list = static_cast<Sealed *>(MemoryContextAllocHuge(
-		TopTransactionContext, claim_count() * sizeof(Sealed)));
+	auto *list = static_cast<Sealed *>(
+		MemoryContextAllocHuge(TopTransactionContext, claim_count() * sizeof(Sealed)));
 	std::size_t count = list_claims(list);
 	bool escalated = count_exact_locks(list, count) > most_exact_locks;
 	TimestampTz deadline = TimestampTzPlusMilliseconds(

@@ -21,8 +21,8 @@ namespace {
 constexpr const char *token_name = "fencing.token";
 
 struct TokenExtra {
-	std::int64_t token;           // 0: none
-	LocalTransactionId set_by;    // InvalidLocalTransactionId: no transaction that counts
+	std::int64_t token;        // 0: none
+	LocalTransactionId set_by; // InvalidLocalTransactionId: no transaction that counts
 };
 
 char *token_text = nullptr;
@@ -129,11 +129,13 @@ define()
 		nullptr);
 	DefineCustomBoolVariable("fencing.durable_grants",
 		"Whether a committed grant or advance is durable even with synchronous_commit off.",
-		"When off, a crash can take back the last grants, and with them the refusal of older tokens.",
+		"When off, a crash can take back the last grants, and with them the refusal of older "
+		"tokens.",
 		&durable_grants_value, true, PGC_SUSET, 0, nullptr, nullptr, nullptr);
 	DefineCustomIntVariable("fencing.seal_timeout",
 		"The longest time that the check of fencing tokens at COMMIT waits for other transactions.",
-		"lock_timeout applies as well, if it is shorter; statement_timeout does not reach a COMMIT.",
+		"lock_timeout applies as well, if it is shorter; statement_timeout does not reach a "
+		"COMMIT.",
 		&seal_timeout_value, 10000, 1, 600000, PGC_USERSET, GUC_UNIT_MS, nullptr, nullptr, nullptr);
 #ifdef FENCING_STOP_POINTS
 	define_stop_points();

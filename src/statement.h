@@ -17,17 +17,17 @@ extern "C" {
 namespace fencing {
 
 struct Statement {
-	Statement *outer; // the next in the list of running statements
+	Statement *outer;     // the next in the list of running statements
 	std::uint64_t serial; // never 0, never again in this session
 	MemoryContext memory;
 	MemoryContextCallback at_end;
 
-	Oid relation;            // of the row admitted last, if it may move
-	ItemPointerData row;     // the version that the move would delete
-	std::int64_t token;      // what the row carries from then on; 0: none
+	Oid relation;              // of the row admitted last, if it may move
+	ItemPointerData row;       // the version that the move would delete
+	std::int64_t token;        // what the row carries from then on; 0: none
 	const struct Claim *claim; // of its resource from then on; null: none
-	bool may_be_deleted;     // the next DELETE of that row is a leg of its move
-	bool may_be_inserted;    // the next INSERT is
+	bool may_be_deleted;       // the next DELETE of that row is a leg of its move
+	bool may_be_inserted;      // the next INSERT is
 };
 static_assert(survives_longjmp<Statement>);
 

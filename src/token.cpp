@@ -101,8 +101,9 @@ draw_token(std::int64_t fence)
 		if (fence >= options.seqmax)
 			ereport(ERROR,
 				(errcode(ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED),
-					errmsg("no token is left above the fence %lld", static_cast<long long>(fence))));
-		(void) raise_sequence(sequence, options, fence);
+					errmsg(
+						"no token is left above the fence %lld", static_cast<long long>(fence))));
+		(void)raise_sequence(sequence, options, fence);
 		token = draw_value(sequence, options);
 	}
 	close_sequence(sequence);

@@ -75,8 +75,7 @@ add_option(GuardOptions *options, std::string_view argument) noexcept
 {
 	std::size_t split = argument.find('=');
 	bool bare = split == std::string_view::npos;
-	std::string_view key =
-		bare ? guard_keys[0] : std::string_view{argument.data(), split};
+	std::string_view key = bare ? guard_keys[0] : std::string_view{argument.data(), split};
 	std::string_view value = bare
 		? argument
 		: std::string_view{argument.data() + split + 1, argument.size() - split - 1};
@@ -87,8 +86,8 @@ add_option(GuardOptions *options, std::string_view argument) noexcept
 		if ((options->seen & (1u << i)) != 0)
 			return {OptionProblem::repeated_key, key, value};
 		options->seen |= 1u << i;
-		return {detail::set_option(options, i, value) ? OptionProblem::none
-													  : OptionProblem::bad_value,
+		return {
+			detail::set_option(options, i, value) ? OptionProblem::none : OptionProblem::bad_value,
 			key, value};
 	}
 	return {OptionProblem::unknown_key, key, value};

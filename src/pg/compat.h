@@ -208,20 +208,20 @@ tuple_delete(Relation relation, ItemPointer tid, Snapshot snapshot, TM_FailureDa
 
 // The entries of a new row version, for an insert (updated = no_update_indexes) or an update.
 inline void
-insert_index_entries(
-	ResultRelInfo *result, EState *estate, TupleTableSlot *slot, bool is_update, UpdateIndexes updated)
+insert_index_entries(ResultRelInfo *result, EState *estate, TupleTableSlot *slot, bool is_update,
+	UpdateIndexes updated)
 {
 #if PG_VERSION_NUM >= 190000
-	uint32 flags = (is_update ? EIIT_IS_UPDATE : 0) |
-		(updated == TU_Summarizing ? EIIT_ONLY_SUMMARIZING : 0);
+	uint32 flags =
+		(is_update ? EIIT_IS_UPDATE : 0) | (updated == TU_Summarizing ? EIIT_ONLY_SUMMARIZING : 0);
 
-	(void) ExecInsertIndexTuples(result, estate, flags, slot, NIL, nullptr);
+	(void)ExecInsertIndexTuples(result, estate, flags, slot, NIL, nullptr);
 #elif PG_VERSION_NUM >= 160000
-	(void) ExecInsertIndexTuples(
+	(void)ExecInsertIndexTuples(
 		result, slot, estate, is_update, false, nullptr, NIL, updated == TU_Summarizing);
 #else
-	(void) updated;
-	(void) ExecInsertIndexTuples(result, slot, estate, is_update, false, nullptr, NIL);
+	(void)updated;
+	(void)ExecInsertIndexTuples(result, slot, estate, is_update, false, nullptr, NIL);
 #endif
 }
 

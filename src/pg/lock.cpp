@@ -82,8 +82,12 @@ lock_within(const LOCKTAG &tag, LOCKMODE mode, int timeout_ms, int deadlock_ms)
 	MemoryContext context = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
 	bool has_statement_timeout = get_timeout_active(STATEMENT_TIMEOUT);
-	auto wait = [&] { (void) acquire_lock(tag, mode, /*dont_wait=*/false); };
-	auto wait_within = [&] { detail::with_timeout(&DeadlockTimeout, deadlock_ms, &wait); };
+	auto wait = [&] {
+		(void)acquire_lock(tag, mode, /*dont_wait=*/false);
+	};
+	auto wait_within = [&] {
+		detail::with_timeout(&DeadlockTimeout, deadlock_ms, &wait);
+	};
 	volatile bool had = false;
 
 	BeginInternalSubTransaction(nullptr);
@@ -124,15 +128,15 @@ unlock(const LOCKTAG &tag, LOCKMODE mode)
 	ResourceOwner owner = CurrentResourceOwner;
 
 	CurrentResourceOwner = CurTransactionResourceOwner;
-	(void) LockRelease(&tag, mode, /*sessionLock=*/false);
+	(void)LockRelease(&tag, mode, /*sessionLock=*/false);
 	CurrentResourceOwner = owner;
 }
 
 void
 pause(int milliseconds)
 {
-	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, milliseconds,
-		PG_WAIT_EXTENSION);
+	(void)WaitLatch(
+		MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, milliseconds, PG_WAIT_EXTENSION);
 	ResetLatch(MyLatch);
 	CHECK_FOR_INTERRUPTS();
 }

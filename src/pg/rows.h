@@ -16,8 +16,7 @@ template <typename State, typename Start, typename Next>
 Datum
 return_rows(FunctionCallInfo fcinfo, Start start, Next next)
 {
-	static_assert(
-		survives_longjmp<State> && survives_longjmp<Start> && survives_longjmp<Next>);
+	static_assert(survives_longjmp<State> && survives_longjmp<Start> && survives_longjmp<Next>);
 	FuncCallContext *call;
 
 	if (SRF_IS_FIRSTCALL()) {

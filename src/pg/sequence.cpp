@@ -61,7 +61,7 @@ log_position(Relation sequence, Buffer buffer, std::int64_t last_value)
 	position->last_value = last_value;
 	position->is_called = true;
 	position->log_cnt = 0;
-	(void) GenericXLogFinish(change);
+	(void)GenericXLogFinish(change);
 }
 
 // Whether replay would not restore a position at or above the next value: nothing is left of what
@@ -152,8 +152,8 @@ raise_sequence(Relation sequence, const FormData_pg_sequence &options, std::int6
 {
 	Buffer buffer = lock_page(sequence);
 	Form_pg_sequence_data position = position_on(BufferGetPage(buffer));
-	std::int64_t issued = position->is_called ? position->last_value
-											  : position->last_value - options.seqincrement;
+	std::int64_t issued =
+		position->is_called ? position->last_value : position->last_value - options.seqincrement;
 
 	if (issued < above) {
 		log_position(sequence, buffer, above);

@@ -39,9 +39,9 @@ find_trigger(Oid relation, const char *name)
 			heap_getattr(tuple, Anum_pg_trigger_tgargs, RelationGetDescr(triggers), &is_null);
 		bool has_condition = !heap_attisnull(tuple, Anum_pg_trigger_tgqual, nullptr);
 
-		found = StoredTrigger{form->tgfoid, form->tgtype, form->tgenabled,
-			OidIsValid(form->tgparentid), form->tgattr.dim1 == 0 && !has_condition,
-			DatumGetByteaPCopy(arguments)};
+		found =
+			StoredTrigger{form->tgfoid, form->tgtype, form->tgenabled, OidIsValid(form->tgparentid),
+				form->tgattr.dim1 == 0 && !has_condition, DatumGetByteaPCopy(arguments)};
 	}
 	systable_endscan(scan);
 	table_close(triggers, AccessShareLock);

@@ -10,8 +10,8 @@ struct StoredTrigger {
 	Oid function;
 	std::int16_t type;
 	char enabled;
-	bool is_clone;       // made by the server for a partition; goes with its parent's
-	bool plain;          // no column list, no WHEN condition
+	bool is_clone;          // made by the server for a partition; goes with its parent's
+	bool plain;             // no column list, no WHEN condition
 	const bytea *arguments; // each followed by a zero byte
 };
 static_assert(survives_longjmp<StoredTrigger>);

@@ -41,8 +41,7 @@ TEST(ResourceVerdict, NeverAcceptsBelowTheFence)
 		for (long presented = -1; presented <= 5; presented++) {
 			for (bool external : {false, true}) {
 				for (bool known_external : {false, true}) {
-					Verdict verdict =
-						judge_resource({fence, known_external}, external, presented);
+					Verdict verdict = judge_resource({fence, known_external}, external, presented);
 
 					if (verdict == Verdict::accepted) {
 						EXPECT_GE(presented, 1);
