@@ -102,6 +102,10 @@ bind(const text *resource, std::int64_t token)
 	keep_seal_first();
 }
 
+struct BoundCursor {
+	const Claim *next;
+};
+
 Datum
 bound_row(TupleDesc description, const Claim *claim)
 {
@@ -226,15 +230,15 @@ FENCING_FUNCTION(fencing_bind)
 
 FENCING_FUNCTION(fencing_bound)
 {
-	return fencing::return_rows<const fencing::Claim *>(
-		fcinfo, []() -> const fencing::Claim * { return fencing::all_claims(); },
-		[](TupleDesc description, const fencing::Claim **claim) -> std::optional<Datum> {
-			// Again: a savepoint may have been rolled back since the last row.
-			const fencing::Claim *bound = fencing::next_bound(*claim);
+	return fencing::return_rows<fencing::BoundCursor>(
+		fcinfo, [] { return fencing::BoundCursor{fencing::all_claims()}; },
+		[](TupleDesc description, fencing::BoundCursor *cursor) -> std::optional<Datum> {
+			// Now, and not with the row before: a savepoint may have been rolled back since.
+			const fencing::Claim *bound = fencing::next_bound(cursor->next);
 
 			if (bound == nullptr)
 				return std::nullopt;
-			*claim = bound->next;
+			cursor->next = bound->next;
 			return fencing::bound_row(description, bound);
 		});
 }

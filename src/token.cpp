@@ -65,7 +65,7 @@ require_safe_options(const FormData_pg_sequence &options)
 		appendStringInfoString(&cure, " NO CYCLE");
 	}
 	faults.data[faults.len - 1] = '.';
-	faults.data[1] = pg_toupper(static_cast<unsigned char>(faults.data[1]));
+	faults.data[1] = static_cast<char>(pg_toupper(static_cast<unsigned char>(faults.data[1])));
 	raise_unsafe(faults.data + 1, psprintf("ALTER SEQUENCE fencing.token_seq%s;", cure.data));
 }
 
