@@ -4,6 +4,8 @@ CREATE EXTENSION IF NOT EXISTS fencing;
 RESET client_min_messages;
 CREATE SCHEMA test_seal_many;
 SET search_path = test_seal_many;
+-- (A transaction that is prepared though it must not be would hold up what follows.)
+SET statement_timeout = '1 min';
 \set SHOW_CONTEXT never
 CREATE TABLE task (id int PRIMARY KEY, state text, token bigint);
 SELECT fencing.protect('task', 'token', 'seal_many/{id}', issuer => 'external');
