@@ -424,6 +424,37 @@ SELECT state FROM task WHERE id = 1;
 SELECT token FROM fencing.lookup('bind/elsewhere');
 SELECT count(*) FROM fencing.acquire('bind/job-1', steal => 'always');
 
+-- fencing.enforcement reaches a binding: observed, a stale one warns and binds nothing, and one that has become stale
+-- warns at COMMIT, which stands; off, nothing is bound. What the setting was when the binding was made counts.
+SELECT token AS stale FROM fencing.acquire('bind/job-2', '1 hour', 'w1', steal => 'always') \gset
+SELECT token AS valid FROM fencing.acquire('bind/job-2', '1 hour', 'w2', steal => 'always') \gset
+SET fencing.enforcement = observe;
+BEGIN;
+SELECT fencing.bind('bind/job-2', :stale) = :stale AS returned;
+SELECT count(*) FROM fencing.bound();
+SELECT fencing.bind('bind/job-2', :valid) = :valid AS bound;
+SELECT token AS valid FROM fencing.acquire('bind/job-2', '1 hour', 'w3', steal => 'always') \gset
+INSERT INTO unguarded VALUES (2);
+COMMIT;
+SELECT * FROM unguarded;
+SET fencing.enforcement = off;
+BEGIN;
+SELECT fencing.bind('bind/job-2', :stale) = :stale AS returned;
+SELECT count(*) FROM fencing.bound();
+COMMIT;
+RESET fencing.enforcement;
+BEGIN;
+SELECT fencing.bind('bind/job-2', :valid) = :valid AS bound;
+SET LOCAL fencing.enforcement = off;
+SELECT count(*) FROM fencing.acquire('bind/job-2', '1 hour', 'w4', steal => 'always');
+COMMIT;
+-- The superuser empties the table in the transaction that is bound: nothing is known of the resource any more.
+BEGIN;
+SELECT fencing.bind('bind/job-2', :valid) = :valid AS bound;
+TRUNCATE fencing.fence;
+COMMIT;
+SELECT token = :valid AS stands FROM fencing.lookup('bind/job-2');
+
 SELECT count(fencing.forget('bind/' || name)) FROM unnest('{job-1,job-2,elsewhere}'::text[]) AS name;
 SET client_min_messages = warning;
 DROP SCHEMA test_bind CASCADE;

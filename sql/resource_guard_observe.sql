@@ -58,6 +58,31 @@ COMMIT;
 SELECT state, word(token, :stale, :valid, :unissued) FROM task WHERE id = 2;
 SELECT token = :next AS next FROM fencing.lookup('resource_guard_observe/1');
 SELECT :next AS valid \gset
+-- What an observing guard has let through does not make an enforcing one refuse: 33 is only warned about.
+CREATE TABLE observed (id int, token bigint);
+CREATE TABLE enforced (id int, token bigint);
+SELECT fencing.protect('observed', 'token', 'resource_guard_observe/both', issuer => 'external', mode => 'observe');
+SELECT fencing.protect('enforced', 'token', 'resource_guard_observe/both', issuer => 'external');
+BEGIN;
+INSERT INTO observed VALUES (1, 33);
+INSERT INTO enforced VALUES (1, 34);
+COMMIT;
+SELECT token FROM fencing.lookup('resource_guard_observe/both');
+BEGIN;
+INSERT INTO observed VALUES (2, 34);
+SELECT fencing.advance('resource_guard_observe/both', 35);
+INSERT INTO enforced VALUES (2, 35);
+\set VERBOSITY terse
+COMMIT;
+-- The other way round it is refused.
+BEGIN;
+INSERT INTO enforced VALUES (3, 35);
+SELECT fencing.advance('resource_guard_observe/both', 36);
+INSERT INTO observed VALUES (3, 36);
+COMMIT;
+\set VERBOSITY sqlstate
+SELECT 'observed' AS name, * FROM observed UNION ALL SELECT 'enforced', * FROM enforced ORDER BY 1, 2;
+SELECT fencing.forget('resource_guard_observe/both');
 -- From elsewhere.
 CREATE TABLE outside (id int PRIMARY KEY, token bigint);
 SELECT fencing.protect('outside', 'token', 'resource_guard_observe/outside', issuer => 'external', mode => 'observe');

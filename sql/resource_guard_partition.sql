@@ -167,6 +167,18 @@ SELECT fencing.unprotect('audit');
 DROP TRIGGER aa_audit ON outside_open;
 DROP TRIGGER aa_audit ON outside_done;
 
+-- A trigger of the target sends the row to another resource: what the guard itself has written for the first one says
+-- nothing there, what the statement names does.
+CREATE FUNCTION move_on() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN new.job_id := 3; RETURN new; END$$;
+CREATE TRIGGER aa_move_on BEFORE INSERT ON outside_done FOR EACH ROW EXECUTE FUNCTION move_on();
+INSERT INTO outside VALUES (2, 1, 'open', 36);
+BEGIN;
+SELECT fencing.bind('resource_guard_partition/outside-1', 37) \gset
+UPDATE outside SET state = 'done' WHERE id = 2;
+ROLLBACK;
+UPDATE outside SET state = 'done', token = 37 WHERE id = 2 RETURNING tableoid::regclass AS partition, *;
+DROP TRIGGER aa_move_on ON outside_done;
+
 -- TRUNCATE of a partition is asked for like that of the table.
 TRUNCATE task;
 TRUNCATE task_late_2;
@@ -194,6 +206,6 @@ SELECT fencing.bind('resource_guard_partition/1', :valid) \gset
 UPDATE task SET state = 'open' WHERE id = 20 RETURNING tableoid::regclass AS partition, id, job_id, state, word(token);
 ROLLBACK;
 
-SELECT count(fencing.forget('resource_guard_partition/outside-' || name)) FROM unnest('{1,2,audit}'::text[]) AS name;
+SELECT count(fencing.forget('resource_guard_partition/outside-' || name)) FROM unnest('{1,2,3,audit}'::text[]) AS name;
 SET client_min_messages = warning;
 DROP SCHEMA test_resource_guard_partition CASCADE;

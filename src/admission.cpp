@@ -30,28 +30,13 @@ token_attribute(const TriggerData *data, const Guard *guard)
 	return TupleDescAttr(RelationGetDescr(data->tg_relation), guard->column - 1);
 }
 
-// Whether the statement itself gives the token column a value; triggers do not count.
-bool
-statement_names_token(const TriggerData *data, const Guard *guard)
-{
-	if (guard->column == 0 || guard->source == core::Source::transaction)
-		return false;
-	if (TRIGGER_FIRED_BY_INSERT(data->tg_event))
-		return true; // a default is NULL or 0, which is none
-	return TRIGGER_FIRED_BY_UPDATE(data->tg_event) &&
-		bms_is_member(guard->column - FirstLowInvalidHeapAttributeNumber, data->tg_updatedcols);
-}
-
 // 0: none.
 std::int64_t
-presented_token(
-	const TriggerData *data, const Guard *guard, std::int64_t in_new, const Claim *claim)
+presented_token(std::int64_t named, const Claim *claim)
 {
 	if (claim != nullptr && claim->top->bound != core::no_token)
 		return claim->top->bound;
-	if (std::optional<std::int64_t> token = settings::transaction_token())
-		return *token;
-	return statement_names_token(data, guard) ? in_new : core::no_token;
+	return settings::transaction_token().value_or(named);
 }
 
 bool
@@ -66,9 +51,7 @@ void
 refuse(const TriggerData *data, const Guard *guard, const Refusal &refusal)
 {
 	ereport(observes(guard) ? WARNING : ERROR,
-		(errcode(refusal.sqlstate), errmsg_internal("%s", refusal.message),
-			refusal.detail == nullptr ? 0 : errdetail_internal("%s", refusal.detail),
-			refusal.hint == nullptr ? 0 : errhint("%s", refusal.hint),
+		(describe(refusal),
 			guard->column == 0 ? errtable(data->tg_relation)
 							   : errtablecol(data->tg_relation, guard->column),
 			err_generic_string(PG_DIAG_CONSTRAINT_NAME, data->tg_trigger->tgname)));
@@ -85,8 +68,7 @@ missing_hint(const TriggerData *data, const Guard *guard)
 	if (guard->resource != nullptr)
 		return "fencing.bind() the resource or SET LOCAL fencing.token in the transaction that "
 			   "writes: as statements of their own in autocommit both end before the next "
-			   "statement "
-			   "begins.";
+			   "statement begins.";
 	if (TRIGGER_FIRED_BY_DELETE(data->tg_event))
 		return "SET LOCAL fencing.token in this transaction: a DELETE names no column.";
 	if (guard->source == core::Source::transaction)
@@ -144,11 +126,9 @@ refuse_row(const TriggerData *data, const Guard *guard, core::Verdict verdict,
 bool
 is_admitted_already(const Guard *guard, const Claim *claim, std::int64_t presented)
 {
-	if (claim == nullptr || claim->checked != guard->statement->serial ||
-		claim->external != guard->external || claim->top->highest != presented ||
-		(!claim->top->enforced && !observes(guard)))
-		return false;
-	return claim->top->lowest == presented;
+	return claim != nullptr && claim->checked == guard->statement->serial &&
+		claim->external == guard->external && claim->top->highest == presented &&
+		claim->top->lowest[!observes(guard)] == presented;
 }
 
 // The early check of a resource, repeated by the seal. True when the token may pass; it is
@@ -187,16 +167,15 @@ claim_of(Guard *guard, std::string_view resource)
 																			 : nullptr;
 }
 
-// What the write carries for one resource; false when it carries nothing, which is refused here unless
-// it is allowed. In observe mode a token
-// that would be refused passes.
+// What the write carries for one resource; false when it carries nothing, which is refused here
+// unless it is allowed. In observe mode a token that would be refused passes.
 bool
 carries_token_for(const TriggerData *data, Guard *guard, std::string_view resource,
 	const Write &write, std::int64_t *presented)
 {
 	Claim *claim = claim_of(guard, resource);
 
-	*presented = presented_token(data, guard, write.in_new, claim);
+	*presented = presented_token(write.named, claim);
 	if (*presented == core::no_token) {
 		refuse_missing(data, guard, write.in_old, resource);
 		return false;
@@ -210,7 +189,7 @@ bool
 carries_token(const TriggerData *data, Guard *guard, const Write &write, std::int64_t *presented)
 {
 	if (guard->resource == nullptr) {
-		*presented = presented_token(data, guard, write.in_new, nullptr);
+		*presented = presented_token(write.named, nullptr);
 		if (*presented == core::no_token)
 			refuse_missing(data, guard, write.in_old, {});
 		return *presented != core::no_token;
@@ -287,6 +266,18 @@ with_token(const TriggerData *data, const Guard *guard, HeapTuple row, std::int6
 	}
 	return heap_modify_tuple_by_cols(
 		row, RelationGetDescr(data->tg_relation), 1, &column, &value, &is_null);
+}
+
+std::int64_t
+named_token(const TriggerData *data, const Guard *guard, std::int64_t in_new)
+{
+	if (guard->column == 0 || guard->source == core::Source::transaction)
+		return core::no_token;
+	// Every INSERT gives it one: a default is NULL or 0, which is none.
+	if (TRIGGER_FIRED_BY_INSERT(data->tg_event) ||
+		bms_is_member(guard->column - FirstLowInvalidHeapAttributeNumber, data->tg_updatedcols))
+		return in_new;
+	return core::no_token;
 }
 
 std::int64_t

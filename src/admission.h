@@ -21,10 +21,14 @@ HeapTuple with_token(
 struct Write {
 	TupleTableSlot *old_row;
 	TupleTableSlot *new_row;
-	std::int64_t in_old; // the token of each; 0: none
-	std::int64_t in_new;
+	std::int64_t in_old; // the token of the old row; 0: none
+	std::int64_t named;  // what the statement itself gives the new row; 0: none
 };
 static_assert(survives_longjmp<Write>);
+
+// `in_new`, the token that stands in the new row, if the statement itself names the column: what a
+// trigger has put there does not count. 0: none.
+std::int64_t named_token(const TriggerData *data, const Guard *guard, std::int64_t in_new);
 
 // Judges the write, raises (or warns, in observe mode), remembers for the seal what it claims, and
 // returns the token that the row has to carry from then on; 0: none.

@@ -12,7 +12,6 @@ namespace fencing {
 
 namespace {
 
-constexpr std::size_t longest_resource = 512;
 constexpr std::int64_t most_ttl_days = 3660; // 10 years, and some leap days
 constexpr int most_ttl_months = 120;
 
@@ -44,6 +43,16 @@ raise_bad_ttl()
 } // namespace
 
 void
+raise_bad_resource_name(const char *detail)
+{
+	ereport(ERROR,
+		(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			errmsg("resource name must have 1 to %zu bytes", longest_resource),
+			errdetail_internal("%s", detail)));
+	pg_unreachable();
+}
+
+void
 require_argument(FunctionCallInfo fcinfo, int number, const char *name)
 {
 	if (PG_ARGISNULL(number))
@@ -60,10 +69,7 @@ resource_argument(FunctionCallInfo fcinfo, int number)
 	std::size_t length = view_of(resource).size();
 
 	if (length == 0 || length > longest_resource)
-		ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				errmsg("resource name must have 1 to 512 bytes"),
-				errdetail("It has %zu.", length)));
+		raise_bad_resource_name(psprintf("It has %zu.", length));
 	return resource;
 }
 

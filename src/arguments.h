@@ -11,6 +11,11 @@ extern "C" {
 
 namespace fencing {
 
+constexpr std::size_t longest_resource = 512; // bytes
+
+// 22023; `detail` says what it is instead.
+[[noreturn]] void raise_bad_resource_name(const char *detail);
+
 // 22004 when the argument is NULL.
 void require_argument(FunctionCallInfo fcinfo, int number, const char *name);
 

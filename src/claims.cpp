@@ -141,6 +141,13 @@ claim_of(std::string_view resource, bool external)
 	return claim;
 }
 
+// 0 is none.
+std::int64_t
+lower_of(std::int64_t left, std::int64_t right)
+{
+	return left == 0 || (right != 0 && right < left) ? right : left;
+}
+
 // What a subtransaction has claimed becomes its parent's. Neither this nor the rollback may raise
 // or allocate: they run while a subtransaction ends.
 void
@@ -157,9 +164,10 @@ hand_to_parent(Nesting *nesting)
 		if (below != nullptr && below->nesting == parent) {
 			// The parent has a level of its own, in its own chain: it takes the values.
 			below->bound = level->bound;
-			below->lowest = level->lowest;
+			below->binding_enforced = level->binding_enforced;
+			below->lowest[0] = level->lowest[0];
+			below->lowest[1] = level->lowest[1];
 			below->highest = level->highest;
-			below->enforced = level->enforced;
 			level->claim->top = below;
 			*link = level->next_of_nesting;
 			pfree(level);
@@ -230,6 +238,13 @@ find_claim(std::string_view resource)
 	return claim == nullptr || claim->top == nullptr ? nullptr : claim;
 }
 
+std::int64_t
+lowest_claimed(const ClaimLevel *level, bool enforced)
+{
+	return lower_of(
+		level->lowest[enforced], level->binding_enforced == enforced ? level->bound : 0);
+}
+
 Claim *
 claim_binding(const text *resource, bool external, std::int64_t token, bool enforced)
 {
@@ -237,8 +252,8 @@ claim_binding(const text *resource, bool external, std::int64_t token, bool enfo
 	ClaimLevel *level = writable_level(claim);
 
 	level->bound = token;
+	level->binding_enforced = level->binding_enforced || enforced;
 	level->highest = Max(level->highest, token);
-	level->enforced = level->enforced || enforced;
 	return claim;
 }
 
@@ -248,9 +263,8 @@ claim_write(std::string_view resource, bool external, std::int64_t token, bool e
 	Claim *claim = claim_of(resource, external);
 	ClaimLevel *level = writable_level(claim);
 
-	level->lowest = level->lowest == 0 ? token : Min(level->lowest, token);
+	level->lowest[enforced] = lower_of(level->lowest[enforced], token);
 	level->highest = Max(level->highest, token);
-	level->enforced = level->enforced || enforced;
 	return claim;
 }
 

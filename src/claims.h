@@ -19,12 +19,17 @@ struct ClaimLevel {
 	ClaimLevel *below;
 	ClaimLevel *next_of_nesting; // other claims with a level of the same nesting
 	struct Claim *claim;
-	int nesting;          // of the subtransaction that made this level
-	std::int64_t bound;   // the greatest token bound to; 0: not bound
-	std::int64_t lowest;  // of the tokens written with; 0: none
-	std::int64_t highest; // of all
-	bool enforced;        // false: claimed in observe mode only
+	int nesting;            // of the subtransaction that made this level
+	std::int64_t bound;     // the greatest token bound to; 0: not bound
+	bool binding_enforced;  // false: bound in observe mode only
+	std::int64_t lowest[2]; // of the tokens written with, observed and enforced; 0: none
+	std::int64_t highest;   // of all
 };
+
+// The lowest token that has to stand, of what was claimed in observe mode or of what is enforced; 0:
+// none. A binding that was renewed with a greater token counts as the greater; a token that was
+// written with stays written.
+std::int64_t lowest_claimed(const ClaimLevel *level, bool enforced);
 
 struct Claim {
 	std::string_view key; // must be first: the look-up table's key, compared bytewise

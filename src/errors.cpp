@@ -9,13 +9,22 @@ extern "C" {
 
 namespace fencing {
 
+int
+describe(const Refusal &refusal)
+{
+	errcode(refusal.sqlstate);
+	errmsg_internal("%s", refusal.message);
+	if (refusal.detail != nullptr)
+		errdetail_internal("%s", refusal.detail);
+	if (refusal.hint != nullptr)
+		errhint("%s", refusal.hint);
+	return 0;
+}
+
 void
 report(int level, const Refusal &refusal)
 {
-	ereport(level,
-		(errcode(refusal.sqlstate), errmsg_internal("%s", refusal.message),
-			refusal.detail == nullptr ? 0 : errdetail_internal("%s", refusal.detail),
-			refusal.hint == nullptr ? 0 : errhint("%s", refusal.hint)));
+	ereport(level, (describe(refusal)));
 }
 
 Refusal

@@ -29,6 +29,9 @@ struct Refusal {
 };
 static_assert(survives_longjmp<Refusal>);
 
+// Within ereport(): everything that the refusal says.
+int describe(const Refusal &refusal);
+
 // Raises or, at level WARNING, reports it.
 void report(int level, const Refusal &refusal);
 

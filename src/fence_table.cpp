@@ -8,6 +8,7 @@
 
 #include "pg/catalog.h"
 #include "pg/lock.h"
+#include "resource_lock.h"
 
 extern "C" {
 #include "access/genam.h"
@@ -218,8 +219,8 @@ lease_end(const FenceRow &row)
 void
 reach_fences()
 {
-	with_lock_timeout(
-		within_lock_timeout(1000), [] { table_close(open_fences(RowExclusiveLock), NoLock); });
+	with_lock_timeout(within_lock_timeout(longest_wait_ms),
+		[] { table_close(open_fences(RowExclusiveLock), NoLock); });
 }
 
 void
@@ -277,7 +278,7 @@ insert_fence(const FenceRow &row)
 
 	table_tuple_insert(fences, slot, GetCurrentCommandId(true), 0, nullptr);
 	// The lock of the resource keeps everybody else away, but not a row inserted by hand.
-	with_lock_timeout(within_lock_timeout(1000),
+	with_lock_timeout(within_lock_timeout(longest_wait_ms),
 		[&] { write_index_entries(fences, slot, /*is_update=*/false, compat::no_update_indexes); });
 	ExecDropSingleTupleTableSlot(slot);
 	table_close(fences, NoLock);

@@ -41,25 +41,32 @@ guard_insert(const TriggerData *data, Guard *guard)
 {
 	std::int64_t in_new = token_in(data, guard, data->tg_trigslot);
 
-	// Between the legs a trigger may have swallowed the row, and this be another one.
-	if (is_insert_leg(guard->statement) &&
-		belongs_to_claim(guard, data->tg_trigslot, guard->statement->claim))
-		return carrying(data, guard, data->tg_trigtuple, in_new, guard->statement->token);
+	std::int64_t named = named_token(data, guard, in_new);
+
+	if (is_insert_leg(guard->statement)) {
+		// Between the legs a trigger may have swallowed the row, and this be another one.
+		if (belongs_to_claim(guard, data->tg_trigslot, guard->statement->admitted.claim))
+			return carrying(
+				data, guard, data->tg_trigtuple, in_new, guard->statement->admitted.token);
+		// What stands in the row may be what the guard has put there for another resource.
+		named = guard->statement->admitted.named;
+	}
 	// It fires for ON CONFLICT also when nothing is inserted: no side effect beyond remembering.
 	return carrying(data, guard, data->tg_trigtuple, in_new,
-		admit(data, guard, {nullptr, data->tg_trigslot, 0, in_new}));
+		admit(data, guard, {nullptr, data->tg_trigslot, 0, named}));
 }
 
 HeapTuple
 guard_update(const TriggerData *data, Guard *guard)
 {
 	std::int64_t in_new = token_in(data, guard, data->tg_newslot);
+	std::int64_t named = named_token(data, guard, in_new);
 	std::int64_t token = admit(data, guard,
-		{data->tg_trigslot, data->tg_newslot, token_in(data, guard, data->tg_trigslot), in_new});
+		{data->tg_trigslot, data->tg_newslot, token_in(data, guard, data->tg_trigslot), named});
 
 	if (data->tg_relation->rd_rel->relispartition)
 		remember_admitted(guard->statement, RelationGetRelid(data->tg_relation),
-			&data->tg_trigtuple->t_self, token, guard->last_claim);
+			&data->tg_trigtuple->t_self, {named, token, guard->last_claim});
 	return carrying(data, guard, data->tg_newtuple, in_new, token);
 }
 

@@ -44,8 +44,8 @@ Guard *truncate_guard_of(FunctionCallInfo fcinfo, const TriggerData *data);
 core::GuardOptions read_guard_options(const char *const *arguments, int count);
 
 // The token column: 42703 when there is none, 42P10 for a system or generated column, 42804 for a
-// type other than bigint, integer or smallint. Tokens issued here outgrow the
-// small types at the first epoch: 42804 when `resource` says that they are.
+// type other than bigint, integer or smallint. Tokens issued here outgrow the small types at the
+// first epoch: 42804 when `resource` says that they are.
 AttrNumber token_column_of(Relation relation, const core::GuardOptions &options);
 
 // A column DEFAULT would be carried as a token by every INSERT that names none: 42611 unless it is

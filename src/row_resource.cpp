@@ -96,10 +96,7 @@ void
 append(ResourceName *name, std::string_view part)
 {
 	if (name->length + part.size() > longest_resource)
-		ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				errmsg("resource name must have 1 to 512 bytes"),
-				errdetail("The resource template makes a longer one of this row.")));
+		raise_bad_resource_name("The resource template makes a longer one of this row.");
 	memcpy(name->bytes + name->length, part.data(), part.size());
 	name->length += part.size();
 }
@@ -146,10 +143,7 @@ void
 require_a_name(const ResourceName *name)
 {
 	if (name->length == 0)
-		ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				errmsg("resource name must have 1 to 512 bytes"),
-				errdetail("The resource template makes an empty one of this row.")));
+		raise_bad_resource_name("The resource template makes an empty one of this row.");
 }
 
 } // namespace

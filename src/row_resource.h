@@ -4,6 +4,7 @@
 
 #include "pg/prelude.h"
 
+#include "arguments.h"
 #include "core/resource_template.h"
 
 extern "C" {
@@ -11,8 +12,6 @@ extern "C" {
 }
 
 namespace fencing {
-
-constexpr std::size_t longest_resource = 512;
 
 // A template made ready for one relation.
 struct RowResource {

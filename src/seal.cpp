@@ -156,7 +156,8 @@ group_of(const Sealed *list, std::size_t count, LOCKTAG ResourceLock::*tag)
 
 	while (group.count < count && compare_tags(list[group.count].lock.*tag, list->lock.*tag) == 0) {
 		group.raises = group.raises || list[group.count].raises;
-		group.enforced = group.enforced || list[group.count].claim->top->enforced;
+		group.enforced =
+			group.enforced || lowest_claimed(list[group.count].claim->top, true) != core::no_token;
 		group.count++;
 	}
 	return group;
@@ -201,36 +202,39 @@ lock_buckets(Sealed *list, std::size_t count, TimestampTz deadline)
 	}
 }
 
-// The lowest token that has to stand. A binding that was renewed with a greater token counts as the
-// greater; a token that was written with stays written.
-std::int64_t
-lowest_claimed(const ClaimLevel *level)
+// Whether what was claimed still stands; raises where it is enforced, else warns.
+bool
+still_stands(const Claim *claim, const std::optional<FenceRow> &row, bool enforced)
 {
-	if (level->bound == 0)
-		return level->lowest;
-	return level->lowest == 0 ? level->bound : Min(level->bound, level->lowest);
+	std::int64_t token = lowest_claimed(claim->top, enforced);
+
+	if (token == core::no_token)
+		return true;
+
+	core::FenceState state = state_of(row, nullptr);
+	core::Verdict verdict = core::judge_resource(state, claim->external, token);
+
+	if (verdict != core::Verdict::accepted)
+		report(enforced ? ERROR : WARNING,
+			refusal_of(verdict, claim->resource, token, state, row, claim->external));
+	return verdict == core::Verdict::accepted;
 }
 
 void
 check_claim(std::size_t number, const std::optional<FenceRow> &row, void *list)
 {
-	const Claim *claim = static_cast<Sealed *>(list)[number].claim;
-	const ClaimLevel *level = claim->top;
-	std::int64_t token = lowest_claimed(level);
-	core::FenceState state = state_of(row, nullptr);
-	core::Verdict verdict = core::judge_resource(state, claim->external, token);
+	const Sealed &sealed = static_cast<Sealed *>(list)[number];
+	const Claim *claim = sealed.claim;
+	std::int64_t highest = claim->top->highest;
 
 	CHECK_FOR_INTERRUPTS();
-	if (verdict != core::Verdict::accepted) {
-		report(level->enforced ? ERROR : WARNING,
-			refusal_of(verdict, claim->resource, token, state, row, claim->external));
-		return;
-	}
-	if (!static_cast<Sealed *>(list)[number].raises || (row && row->token >= level->highest))
+	(void)still_stands(claim, row, /*enforced=*/true);
+	if (!still_stands(claim, row, /*enforced=*/false) || !sealed.raises ||
+		(row && row->token >= highest))
 		return;
 	PreventCommandIfReadOnly("a raise of a fence");
 	// The lock keeps everybody away but somebody who changes the table by hand.
-	if (raise_fence(claim->resource, row, level->highest) != Written::done)
+	if (raise_fence(claim->resource, row, highest) != Written::done)
 		raise_resource_busy(claim->resource);
 }
 

@@ -91,7 +91,8 @@ mark_as_set_here(void *extra, const void *reset_extra)
 // A session may SET fencing.token before it uses the library for the first time. The server then
 // hands the values it kept to the check hook, which cannot tell a SET of this transaction from one
 // of an earlier client. The stack of values can: it holds what this transaction (or a function in
-// it) has replaced, and at its bottom, as the first "prior", the session's value from before.
+// it) has replaced, and at its bottom, as the first "prior", the session's value from before. (What
+// SET LOCAL masks comes back when the transaction ends, where it counts for nothing.)
 void
 count_values_of_this_transaction()
 {
@@ -101,12 +102,8 @@ count_values_of_this_transaction()
 	if (setting->stack == nullptr)
 		return;
 	mark_as_set_here(setting->extra, reset_extra);
-	for (const GucStack *entry = setting->stack; entry != nullptr; entry = entry->prev) {
-		if (entry->state == GUC_SET_LOCAL)
-			mark_as_set_here(entry->masked.extra, reset_extra);
-		if (entry->prev != nullptr)
-			mark_as_set_here(entry->prior.extra, reset_extra);
-	}
+	for (const GucStack *entry = setting->stack; entry->prev != nullptr; entry = entry->prev)
+		mark_as_set_here(entry->prior.extra, reset_extra);
 }
 
 } // namespace

@@ -49,13 +49,11 @@ statement_of(FmgrInfo *function)
 }
 
 void
-remember_admitted(Statement *statement, Oid relation, ItemPointer row, std::int64_t token,
-	const struct Claim *claim)
+remember_admitted(Statement *statement, Oid relation, ItemPointer row, const Admitted &admitted)
 {
 	statement->relation = relation;
 	statement->row = *row;
-	statement->token = token;
-	statement->claim = claim;
+	statement->admitted = admitted;
 	statement->may_be_deleted = true;
 	statement->may_be_inserted = false;
 }

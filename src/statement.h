@@ -16,18 +16,25 @@ extern "C" {
 
 namespace fencing {
 
+// What was admitted for a row.
+struct Admitted {
+	std::int64_t named;        // the token that the statement itself gave it; 0: none
+	std::int64_t token;        // what it carries from then on; 0: none
+	const struct Claim *claim; // of its resource from then on; null: none
+};
+static_assert(survives_longjmp<Admitted>);
+
 struct Statement {
 	Statement *outer;     // the next in the list of running statements
 	std::uint64_t serial; // never 0, never again in this session
 	MemoryContext memory;
 	MemoryContextCallback at_end;
 
-	Oid relation;              // of the row admitted last, if it may move
-	ItemPointerData row;       // the version that the move would delete
-	std::int64_t token;        // what the row carries from then on; 0: none
-	const struct Claim *claim; // of its resource from then on; null: none
-	bool may_be_deleted;       // the next DELETE of that row is a leg of its move
-	bool may_be_inserted;      // the next INSERT is
+	Oid relation;        // of the row admitted last, if it may move
+	ItemPointerData row; // the version that the move would delete
+	Admitted admitted;
+	bool may_be_deleted;  // the next DELETE of that row is a leg of its move
+	bool may_be_inserted; // the next INSERT is
 };
 static_assert(survives_longjmp<Statement>);
 
@@ -38,10 +45,10 @@ static_assert(survives_longjmp<Statement>);
 Statement *statement_of(FmgrInfo *function);
 
 // Each forgets what came before.
-void remember_admitted(Statement *statement, Oid relation, ItemPointer row, std::int64_t token,
-	const struct Claim *claim);
+void remember_admitted(
+	Statement *statement, Oid relation, ItemPointer row, const Admitted &admitted);
 bool is_delete_leg(Statement *statement, Oid relation, ItemPointer row);
-// On true the row has to carry `statement->token`.
+// On true the row has to carry the token admitted.
 bool is_insert_leg(Statement *statement);
 
 } // namespace fencing

@@ -90,10 +90,14 @@ lock_within(const LOCKTAG &tag, LOCKMODE mode, int timeout_ms, int deadlock_ms)
 	};
 	volatile bool had = false;
 
+	// Two of them: a rollback asserts that what it returns to is a running transaction, which one that
+	// commits is not.
+	BeginInternalSubTransaction(nullptr);
 	BeginInternalSubTransaction(nullptr);
 	PG_TRY();
 	{
 		with_lock_timeout(timeout_ms, wait_within);
+		ReleaseCurrentSubTransaction();
 		ReleaseCurrentSubTransaction();
 		MemoryContextSwitchTo(context);
 		CurrentResourceOwner = owner;
@@ -106,6 +110,7 @@ lock_within(const LOCKTAG &tag, LOCKMODE mode, int timeout_ms, int deadlock_ms)
 
 		FlushErrorState();
 		RollbackAndReleaseCurrentSubTransaction();
+		ReleaseCurrentSubTransaction();
 		MemoryContextSwitchTo(context);
 		CurrentResourceOwner = owner;
 		if (error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE)

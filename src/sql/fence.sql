@@ -16,7 +16,7 @@ COMMENT ON TABLE fencing.fence IS
 'The fence of each resource and, where the resource is issued here, its last lease. Read it with fencing.lookup(); nobody writes it but the functions of the extension';
 COMMENT ON COLUMN fencing.fence.resource IS 'What the lock protects: 1 to 512 bytes, compared bytewise';
 COMMENT ON COLUMN fencing.fence.token IS 'The fence: the highest token granted, advanced to or seen';
-COMMENT ON COLUMN fencing.fence.external IS 'True when the tokens of the resource come from elsewhere (fencing.advance)';
+COMMENT ON COLUMN fencing.fence.external IS 'True when the tokens of the resource come from elsewhere (fencing.advance, or a guard with issuer=external)';
 COMMENT ON COLUMN fencing.fence.holder IS 'The label of who was granted the lease; NULL when none was given';
 COMMENT ON COLUMN fencing.fence.ttl IS 'The time to live last granted; NULL for a resource issued elsewhere';
 COMMENT ON COLUMN fencing.fence.acquired_at IS 'When the lease was granted, by clock_timestamp() under the lock';
@@ -37,7 +37,7 @@ COMMENT ON FUNCTION fencing.forget(text) IS
 CREATE FUNCTION fencing.bind(resource text, token bigint) RETURNS bigint
 LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'fencing_bind';
 COMMENT ON FUNCTION fencing.bind(text, bigint) IS
-'Ties the running transaction to a resource and a token, and returns the token: the transaction can commit only while the token is not stale, whatever tables it writes; and guarded writes for the resource carry the token. Follows savepoints. On a resource issued here the token must be the current one, on one advanced from elsewhere the fence or more (more raises the fence at COMMIT). Of two binds the higher counts. Errors: TK001 for a stale token, now or at COMMIT; TK003 for one that was never granted, or an unknown resource; 22004 for NULL, 22023 for a token below 1 or a bad resource name; 25006 on a standby, and at COMMIT when a read-only transaction would have to raise the fence; 55P03 at COMMIT after fencing.seal_timeout.';
+'Ties the running transaction to a resource and a token, and returns the token: the transaction can commit only while the token is not stale, whatever tables it writes; and guarded writes for the resource carry the token. Follows savepoints. On a resource issued here the token must be the current one, on one advanced from elsewhere the fence or more (more raises the fence at COMMIT). Of two binds the higher counts. fencing.enforcement applies: observe warns instead of an error, and off binds nothing. Errors: TK001 for a stale token, now or at COMMIT; TK003 for one that was never granted, or an unknown resource; 22004 for NULL, 22023 for a token below 1 or a bad resource name; 25006 on a standby, and at COMMIT when a read-only transaction would have to raise the fence; 55P03 at COMMIT after fencing.seal_timeout.';
 
 CREATE FUNCTION fencing.bound(OUT resource text, OUT token bigint) RETURNS SETOF record
 LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'fencing_bound';

@@ -15,4 +15,4 @@ COMMENT ON FUNCTION fencing.next_token() IS
 CREATE FUNCTION fencing.fast_forward(above bigint) RETURNS bigint
 LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'fencing_fast_forward';
 COMMENT ON FUNCTION fencing.fast_forward(bigint) IS
-'Makes every later token greater than "above" (0 or more), durably and at once, also when the transaction rolls back, and returns the value that the next token will exceed. Never lowers anything. For migrations, a re-created extension, and what a server cannot see by itself. Errors: 22004 for NULL, 22023 for a negative value or one that leaves no token, 55000 as next_token(), 25006 when read-only. For the database owner.';
+'Makes every later token greater than "above" (0 or more), durably and at once, also when the transaction rolls back, and returns the value that the next token will exceed. Never lowers anything. For migrations, a re-created extension, and what a server cannot see by itself. Errors: 22004 for NULL, 22023 for a negative value or one that leaves no token, 55000 as next_token(), though not in the transaction that creates the extension, 25006 when read-only. For the database owner.';
