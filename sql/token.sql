@@ -224,7 +224,10 @@ SELECT fencing.next_token();
 
 -- The end of bigint: one token is left, then no more, and leases that stand are still checked (I3).
 SELECT token AS standing FROM fencing.acquire('token/c') \gset
-SELECT fencing.fast_forward(9223372036854775806);
+SELECT fencing.fast_forward(9223372036854775805);
+-- Past the end of an epoch, that has ended every lease; the last one of all can be renewed and released.
+SELECT fencing.renew('token/c', :standing), fencing.release('token/c', :standing);
+SELECT token AS standing FROM fencing.acquire('token/c') \gset
 SELECT fencing.next_token();
 SELECT fencing.next_token();
 \echo :LAST_ERROR_SQLSTATE

@@ -7,6 +7,7 @@
 
 #include "arguments.h"
 #include "claims.h"
+#include "epoch.h"
 #include "pg/rows.h"
 #include "resource_lock.h"
 #include "seal.h"
@@ -29,6 +30,12 @@ detail_of(std::int64_t presented, core::FenceState state, const std::optional<Fe
 	auto given = static_cast<long long>(presented);
 	auto current = static_cast<long long>(state.fence);
 
+	if (core::is_of_earlier_epoch(state, row && row->external, presented))
+		return psprintf(
+			"Presented token %lld of epoch %lld, current epoch %lld: the database has been "
+			"promoted, restored or copied since.",
+			given, static_cast<long long>(core::epoch_of(presented)),
+			static_cast<long long>(state.epoch));
 	if (state.fence == core::no_token)
 		return psprintf("Presented token %lld, and the resource is unknown.", given);
 	if (!row || !row->acquired_at)
@@ -135,10 +142,12 @@ commit_durably()
 core::FenceState
 state_of(const std::optional<FenceRow> &row, const Claim *claim)
 {
-	core::FenceState state = {row ? row->token : core::no_token, row && row->external};
+	core::FenceState state = {row ? row->token : core::no_token, row && row->external, 0};
 
 	if (claim != nullptr && claim->external && (!row || row->external))
-		return {Max(state.fence, claim->top->highest), true};
+		return {Max(state.fence, claim->top->highest), true, 0};
+	if (!state.external)
+		state.epoch = current_epoch();
 	return state;
 }
 

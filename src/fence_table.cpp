@@ -204,23 +204,10 @@ written(TM_Result result)
 
 } // namespace
 
-bool
-has_live_lease(const FenceRow &row, TimestampTz now)
-{
-	return !row.released_at && row.expires_at && *row.expires_at > now;
-}
-
-std::optional<TimestampTz>
-lease_end(const FenceRow &row)
-{
-	return row.released_at ? row.released_at : row.expires_at;
-}
-
 void
-reach_fences()
+reach_fences(int timeout_ms)
 {
-	with_lock_timeout(within_lock_timeout(longest_wait_ms),
-		[] { table_close(open_fences(RowExclusiveLock), NoLock); });
+	with_lock_timeout(timeout_ms, [] { table_close(open_fences(RowExclusiveLock), NoLock); });
 }
 
 void

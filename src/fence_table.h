@@ -30,15 +30,9 @@ struct FenceRow {
 };
 static_assert(survives_longjmp<FenceRow>);
 
-// Whether others have to wait for the lease of this row.
-bool has_live_lease(const FenceRow &row, TimestampTz now);
-
-// When the lease ended, or will end; nothing for a resource issued elsewhere.
-std::optional<TimestampTz> lease_end(const FenceRow &row);
-
-// Waits at most a second for somebody who has locked the whole table, then raises 55P03; nothing
+// Waits at most that long for somebody who has locked the whole table, then raises 55P03; nothing
 // that follows in the transaction waits for the table.
-void reach_fences();
+void reach_fences(int timeout_ms);
 
 // The row as committed now, or as this transaction left it.
 std::optional<FenceRow> read_fence(const text *resource);

@@ -15,9 +15,11 @@
 //                           │ release                       │ release
 //                           ▼                               ▼
 //                        released ◀──────────────────────────
+//   A new epoch ends every lease: held becomes expired.
 //   prune: expired or released ▶ (none)
 
 #include "arguments.h"
+#include "epoch.h"
 #include "errors.h"
 #include "fence.h"
 #include "fence_table.h"
@@ -46,6 +48,27 @@ struct Request {
 	Steal steal;
 };
 static_assert(survives_longjmp<Request>);
+
+// A lease of an earlier epoch is over: what was granted after it may have been lost.
+bool
+has_lease(const FenceRow &row)
+{
+	return !row.external && !row.released_at && core::epoch_of(row.token) >= current_epoch();
+}
+
+// Whether others have to wait for the lease of this row.
+bool
+has_live_lease(const FenceRow &row, TimestampTz now)
+{
+	return has_lease(row) && *row.expires_at > now;
+}
+
+// When the lease ended, or will end; nothing for a resource issued elsewhere.
+std::optional<TimestampTz>
+lease_end(const FenceRow &row)
+{
+	return row.released_at ? row.released_at : row.expires_at;
+}
 
 // Whether a lease stands that the caller takes over at once. It queues for nothing then: who waits
 // for that lease to end does not lose a turn.
@@ -142,7 +165,7 @@ acquire(const Request &request)
 bool
 was_granted(const std::optional<FenceRow> &row, std::int64_t token)
 {
-	return row && !row->external && row->token == token && !row->released_at;
+	return row && row->token == token && has_lease(*row);
 }
 
 // What the look without a lock can say. A token above the fence may come from a grant that is not
@@ -235,7 +258,7 @@ prune_resource(const FenceRow &row, void *argument)
 Datum
 lease_datum(TupleDesc description, const FenceRow &row)
 {
-	bool leased = !row.external && !row.released_at;
+	bool leased = has_lease(row);
 	bool nulls[6] = {false, false, !leased || row.holder == nullptr, !leased, !leased, !leased};
 	Datum values[6] = {PointerGetDatum(row.resource), Int64GetDatum(row.token),
 		PointerGetDatum(row.holder), PointerGetDatum(row.ttl),

@@ -4,6 +4,7 @@
 #include "pg/prelude.h"
 
 #include "claims.h"
+#include "epoch.h"
 #include "seal.h"
 #include "settings.h"
 
@@ -22,6 +23,7 @@ void
 _PG_init(void)
 {
 	fencing::settings::define();
+	fencing::register_epoch();
 	fencing::register_claims();
 	fencing::register_seal();
 }

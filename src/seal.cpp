@@ -23,6 +23,7 @@
 extern "C" {
 #include "access/xact.h"
 #include "utils/builtins.h"
+#include "utils/inval.h"
 #include "utils/snapmgr.h"
 }
 
@@ -245,6 +246,8 @@ seal(bool prepare)
 	if (claim_count() == 0 || claims_are_closed())
 		return;
 	close_claims();
+	// So that an epoch begun since the statement counts; taking object locks does not look.
+	AcceptInvalidationMessages();
 
 	auto *list = static_cast<Sealed *>(
 		MemoryContextAllocHuge(TopTransactionContext, claim_count() * sizeof(Sealed)));
@@ -259,6 +262,12 @@ seal(bool prepare)
 				errmsg("cannot PREPARE a transaction over more than %zu fenced resources",
 					most_exact_locks),
 				errdetail("Until it is finished, it would hold up every grant of the database.")));
+	for (std::size_t i = 0; i < count; i++) {
+		if (!list[i].raises)
+			continue;
+		reach_fences(Max(milliseconds_until(deadline), 1));
+		break;
+	}
 	// Writes need one; detoasting does, too.
 	PushActiveSnapshot(GetTransactionSnapshot());
 	if (escalated)
@@ -316,7 +325,7 @@ begin_change(const char *function)
 	PreventCommandIfReadOnly(function);
 	PreventCommandIfParallelMode(function);
 	count_until_undone(&changes);
-	reach_fences();
+	reach_fences(within_lock_timeout(longest_wait_ms));
 }
 
 } // namespace fencing

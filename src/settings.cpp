@@ -121,9 +121,9 @@ define()
 
 	DefineCustomEnumVariable("fencing.enforcement",
 		"Whether guards refuse writes, only warn about them, or do nothing.",
-		"The weaker of this and the mode of a guard wins.", &enforcement_value,
-		static_cast<int>(Enforcement::enforce), enforcement_words, PGC_SUSET, 0, nullptr, nullptr,
-		nullptr);
+		"The weaker of this and the mode of a guard wins; it applies to fencing.bind() as well.",
+		&enforcement_value, static_cast<int>(Enforcement::enforce), enforcement_words, PGC_SUSET, 0,
+		nullptr, nullptr, nullptr);
 	DefineCustomBoolVariable("fencing.durable_grants",
 		"Whether a committed grant or advance is durable even with synchronous_commit off.",
 		"When off, a crash can take back the last grants, and with them the refusal of older "

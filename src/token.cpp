@@ -8,6 +8,8 @@
 #include "token.h"
 
 #include "arguments.h"
+#include "core/verdict.h"
+#include "epoch.h"
 #include "pg/catalog.h"
 #include "pg/sequence.h"
 
@@ -94,17 +96,19 @@ draw_token(std::int64_t fence)
 	FormData_pg_sequence options = sequence_options(sequence);
 
 	require_safe(sequence, options, /*draws=*/true);
-	std::int64_t token = draw_value(sequence, options);
+	if (fence >= options.seqmax)
+		ereport(ERROR,
+			(errcode(ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED),
+				errmsg("no token is left above the fence %lld", static_cast<long long>(fence))));
 
-	// Somebody has set the sequence back behind the fence: heal it, once for all resources below.
-	while (token <= fence) {
-		if (fence >= options.seqmax)
-			ereport(ERROR,
-				(errcode(ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED),
-					errmsg(
-						"no token is left above the fence %lld", static_cast<long long>(fence))));
-		(void)raise_sequence(sequence, options, fence);
-		token = draw_value(sequence, options);
+	std::int64_t epoch = enter_epoch(sequence, options, core::epoch_of(fence));
+	std::int64_t token;
+
+	while ((token = draw_value(sequence, options, core::end_of_epoch(epoch))) <= fence) {
+		if (token == core::no_token) // used up, or somebody has begun the next
+			epoch = enter_epoch(sequence, options, epoch + 1);
+		else // somebody has set the sequence back: heal it, once for all resources below the fence
+			(void)raise_sequence(sequence, options, fence);
 	}
 	close_sequence(sequence);
 	return token;
@@ -135,6 +139,7 @@ FENCING_FUNCTION(fencing_fast_forward)
 				errmsg("above must be 0 or more, and less than %lld",
 					static_cast<long long>(options.seqmax))));
 	fencing::require_safe(sequence, options, /*draws=*/false);
+	(void)fencing::enter_epoch(sequence, options, fencing::core::epoch_of(above));
 	std::int64_t exceeded = fencing::raise_sequence(sequence, options, above);
 
 	fencing::close_sequence(sequence);

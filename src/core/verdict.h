@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "core/epoch.h"
+
 namespace fencing::core {
 
 // In a row, as in a statement, 0 stands for "none"; NULL is turned into it before.
@@ -27,7 +29,15 @@ judge_row(std::int64_t in_row, std::int64_t presented) noexcept
 struct FenceState {
 	std::int64_t fence;
 	bool external;
+	std::int64_t epoch; // that the database is in
 };
+
+// Tokens from elsewhere know no epoch.
+constexpr bool
+is_of_earlier_epoch(FenceState state, bool external, std::int64_t presented) noexcept
+{
+	return !external && epoch_of(presented) < state.epoch;
+}
 
 // On a resource issued here exactly the current token counts: a greater one was never granted. On
 // one advanced from elsewhere, and on one that nobody knows yet, a greater one is news.
@@ -38,10 +48,13 @@ judge_resource(FenceState state, bool external, std::int64_t presented) noexcept
 		return Verdict::invalid;
 	if (presented == no_token)
 		return Verdict::missing;
+	if (state.fence != no_token && state.external != external)
+		return Verdict::other_issuer;
+	// Before anything else that is known: the grant itself may have been lost.
+	if (is_of_earlier_epoch(state, external, presented))
+		return Verdict::stale;
 	if (state.fence == no_token)
 		return external ? Verdict::accepted : Verdict::unissued;
-	if (state.external != external)
-		return Verdict::other_issuer;
 	if (presented < state.fence)
 		return Verdict::stale;
 	return presented > state.fence && !external ? Verdict::unissued : Verdict::accepted;

@@ -12,6 +12,11 @@ extern "C" {
 #include "access/genam.h"
 #include "access/tableam.h"
 #include "access/xact.h"
+#include "access/xlog.h"
+#if PG_VERSION_NUM >= 150000
+// GetXLogReplayRecPtr() moved there from xlog.h (commit 70e81861fa).
+#include "access/xlogrecovery.h"
+#endif
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "storage/proc.h"
@@ -58,6 +63,25 @@ has_new_storage(Relation relation)
 	return relation->rd_firstRelfilelocatorSubid != InvalidSubTransactionId;
 #else
 	return relation->rd_firstRelfilenodeSubid != InvalidSubTransactionId;
+#endif
+}
+
+// The timeline of the WAL that the server writes or, on a standby, has replayed last.
+// pg_control_checkpoint() is behind until the next checkpoint. 15 keeps the timeline out of a global
+// variable, which RecoveryInProgress() sets (commit 4a92a1c3d1).
+inline TimeLineID
+running_timeline()
+{
+	TimeLineID timeline;
+
+	if (RecoveryInProgress()) {
+		(void)GetXLogReplayRecPtr(&timeline);
+		return timeline;
+	}
+#if PG_VERSION_NUM >= 150000
+	return GetWALInsertionTimeLine();
+#else
+	return ThisTimeLineID;
 #endif
 }
 

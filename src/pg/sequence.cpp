@@ -111,7 +111,21 @@ sequence_options(Relation sequence)
 }
 
 std::int64_t
-draw_value(Relation sequence, const FormData_pg_sequence &options)
+sequence_value(Oid id)
+{
+	Relation sequence = relation_open(id, AccessShareLock);
+	Buffer buffer = ReadBuffer(sequence, 0);
+
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	std::int64_t value = position_on(BufferGetPage(buffer))->last_value;
+
+	UnlockReleaseBuffer(buffer);
+	relation_close(sequence, AccessShareLock);
+	return value;
+}
+
+std::int64_t
+draw_value(Relation sequence, const FormData_pg_sequence &options, std::int64_t most)
 {
 	Buffer buffer = lock_page(sequence);
 	Page page = BufferGetPage(buffer);
@@ -128,10 +142,15 @@ draw_value(Relation sequence, const FormData_pg_sequence &options)
 					RelationGetRelationName(sequence), static_cast<long long>(options.seqmax))));
 	}
 
+	if (value > most) {
+		UnlockReleaseBuffer(buffer);
+		return 0;
+	}
+
 	std::int64_t ahead = position->log_cnt - 1;
 
 	if (has_to_log(page)) {
-		ahead = Min(log_ahead, (options.seqmax - value) / options.seqincrement);
+		ahead = Min(log_ahead, (Min(most, options.seqmax) - value) / options.seqincrement);
 		log_position(sequence, buffer, value + ahead * options.seqincrement);
 	}
 	// The page itself stands at the value; only WAL knows the position ahead.
@@ -163,6 +182,21 @@ raise_sequence(Relation sequence, const FormData_pg_sequence &options, std::int6
 	// crash would take the promise back.
 	unlock_and_flush(buffer);
 	return issued;
+}
+
+bool
+change_value(
+	Relation sequence, std::int64_t (*change)(std::int64_t value, void *argument), void *argument)
+{
+	Buffer buffer = lock_page(sequence);
+	std::int64_t before = position_on(BufferGetPage(buffer))->last_value;
+	std::int64_t after = change(before, argument);
+
+	if (after != before)
+		log_position(sequence, buffer, after);
+	// Also when somebody else has changed it: what follows from it must not outlive it.
+	unlock_and_flush(buffer);
+	return after != before;
 }
 
 } // namespace fencing

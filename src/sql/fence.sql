@@ -27,12 +27,12 @@ SELECT pg_catalog.pg_extension_config_dump('fencing.fence', '');
 CREATE FUNCTION fencing.advance(resource text, token bigint) RETURNS bigint
 LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'fencing_advance';
 COMMENT ON FUNCTION fencing.advance(text, bigint) IS
-'Raises the fence of a resource whose tokens come from elsewhere, before the first write of a new holder, and returns it. An equal token changes nothing; a lower one is TK001. Waits at most a second, or lock_timeout if that is shorter, for another open transaction, then 55P03. Other errors: 22004 for NULL, 22023 for a token below 1 or a resource name that is empty or longer than 512 bytes, 55000 for a resource issued here, 25006 when read-only. Durable once committed.';
+'Raises the fence of a resource whose tokens come from elsewhere, before the first write of a new holder, and returns it. An equal token changes nothing; a lower one is TK001. Waits at most a second, or lock_timeout if that is shorter, for another open transaction, then 55P03. Other errors: 22004 for NULL, 22023 for a token below 1 or a resource name that is empty or longer than 512 bytes, 55000 for a resource issued here, 25006 when read-only. Durable once committed, unless fencing.durable_grants is off.';
 
 CREATE FUNCTION fencing.forget(resource text) RETURNS boolean
 LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'fencing_forget';
 COMMENT ON FUNCTION fencing.forget(text) IS
-'Drops a resource with its fence, and says whether there was one: the repair when a bogus token has come in from elsewhere. The only way in which a fence goes down; logged. Waits at most a second for another open transaction, then 55P03. Other errors: 22004, 22023, 25006. For the database owner.';
+'Drops a resource with its fence, and says whether there was one: the repair when a bogus token has come in from elsewhere. The only way in which a fence goes down; logged. Waits at most a second, or lock_timeout if that is shorter, for another open transaction, then 55P03. Other errors: 22004, 22023, 25006. For the database owner.';
 
 CREATE FUNCTION fencing.bind(resource text, token bigint) RETURNS bigint
 LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'fencing_bind';

@@ -15,7 +15,7 @@ CREATE FUNCTION fencing.acquire(resource text, ttl interval DEFAULT '30 seconds'
     wait interval DEFAULT '0', steal text DEFAULT 'never') RETURNS SETOF fencing.lease
 LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 1 AS 'MODULE_PATHNAME', 'fencing_acquire';
 COMMENT ON FUNCTION fencing.acquire(text, interval, text, interval, text) IS
-'Grants the lease of a resource: one row when granted, no row when somebody else still holds it after "wait". Commit before the work. ttl: more than 0, at most 10 years. holder: a free label. wait: 0 to 1 minute, in order of arrival. steal: never, same_holder (take over from a lease with the same holder label), always. Not re-entrant. Errors: 22004 for a NULL where none is allowed, 22023 for bad values, 25001 inside a transaction block at REPEATABLE READ or SERIALIZABLE, 55000 for a resource that was advanced from elsewhere and as fencing.next_token(), 55P03 after a second when somebody has locked the table or alters the sequence by hand, 25006 when read-only. EXECUTE on this function is power over every lease of the database.';
+'Grants the lease of a resource: one row when granted, no row when somebody else still holds it after "wait". Commit before the work. ttl: more than 0, at most 10 years. holder: a free label. wait: 0 to 1 minute, in order of arrival. steal: never, same_holder (take over from a lease with the same holder label), always. Not re-entrant. Errors: 22004 for a NULL where none is allowed, 22023 for bad values, 25001 inside a transaction block at REPEATABLE READ or SERIALIZABLE, 55000 for a resource that was advanced from elsewhere, 55000 and 2200H as fencing.next_token(), 55P03 after a second when somebody has locked the table or alters the sequence by hand, 25006 when read-only. EXECUTE on this function is power over every lease of the database.';
 
 CREATE FUNCTION fencing.renew(resource text, token bigint, ttl interval DEFAULT NULL) RETURNS timestamptz
 LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'fencing_renew';
@@ -30,7 +30,7 @@ COMMENT ON FUNCTION fencing.release(text, bigint) IS
 CREATE FUNCTION fencing.prune(idle interval DEFAULT '7 days') RETURNS bigint
 LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'fencing_prune';
 COMMENT ON FUNCTION fencing.prune(interval) IS
-'Forgets the resources issued here whose lease ended longer ago than "idle" (0 or more), skips those in use, and returns how many it forgot. Safe: tokens come from one sequence, so the next grant is greater all the same. Errors: 22004, 22023, 25006. For the database owner.';
+'Forgets the resources issued here whose lease ended longer ago than "idle" (0 or more), skips those in use, and returns how many it forgot. Safe: tokens come from one sequence, so the next grant is greater all the same. Errors: 22004, 22023, 25006, 55P03 after a second when somebody has locked the table by hand. For the database owner.';
 
 CREATE FUNCTION fencing.lookup(resource text) RETURNS SETOF fencing.lease
 LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 1 AS 'MODULE_PATHNAME', 'fencing_lookup';

@@ -13,4 +13,4 @@ GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA fencing TO pg_database_owner WITH GRANT
 GRANT EXECUTE ON FUNCTION fencing.lookup(text), fencing.bound(), fencing.unprotect(regclass) TO PUBLIC;
 
 -- What a dump has to read.
-GRANT SELECT ON fencing.fence, fencing.token_seq TO pg_database_owner;
+GRANT SELECT ON fencing.fence, fencing.token_seq, fencing.origin_seq TO pg_database_owner;

@@ -7,6 +7,16 @@ COMMENT ON SEQUENCE fencing.token_seq IS
 -- Without this a dump would leave the position out, and a restored database would start at 1 again.
 SELECT pg_catalog.pg_extension_config_dump('fencing.token_seq', '');
 
+-- A sequence, since what it says must survive the ROLLBACK of the transaction that draws and be seen by everybody at once.
+CREATE SEQUENCE fencing.origin_seq AS bigint;
+COMMENT ON SEQUENCE fencing.origin_seq IS
+'Under which identity this database issued its last token: a hash of system identifier, database and fencing.token_seq, and how far its epoch is ahead of the timeline. Written by fencing.next_token(), fencing.acquire() and fencing.fast_forward()';
+SELECT pg_catalog.pg_extension_config_dump('fencing.origin_seq', '');
+CREATE FUNCTION fencing.record_origin() RETURNS void
+LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'fencing_record_origin';
+SELECT fencing.record_origin();
+DROP FUNCTION fencing.record_origin();
+
 CREATE FUNCTION fencing.next_token() RETURNS bigint
 LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'fencing_next_token';
 COMMENT ON FUNCTION fencing.next_token() IS

@@ -11,9 +11,9 @@ using fencing::core::FenceState;
 using fencing::core::judge_resource;
 using fencing::core::Verdict;
 
-constexpr FenceState unknown = {0, false};
-constexpr FenceState issued_here = {34, false};
-constexpr FenceState from_elsewhere = {34, true};
+constexpr FenceState unknown = {0, false, 0};
+constexpr FenceState issued_here = {34, false, 0};
+constexpr FenceState from_elsewhere = {34, true, 0};
 
 // Issued here: the current token and no other.
 static_assert(judge_resource(issued_here, false, 33) == Verdict::stale);
@@ -41,7 +41,8 @@ TEST(ResourceVerdict, NeverAcceptsBelowTheFence)
 		for (long presented = -1; presented <= 5; presented++) {
 			for (bool external : {false, true}) {
 				for (bool known_external : {false, true}) {
-					Verdict verdict = judge_resource({fence, known_external}, external, presented);
+					Verdict verdict =
+						judge_resource({fence, known_external, 0}, external, presented);
 
 					if (verdict == Verdict::accepted) {
 						EXPECT_GE(presented, 1);

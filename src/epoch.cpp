@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: PostgreSQL
+// epoch.cpp: which epoch the database is in.
+//
+// The record of the identity under which the database issued last must survive the caller's ROLLBACK
+// and be seen by everybody at once, so it is no table row: it is the value of a second sequence.
+
+#include "epoch.h"
+
+#include "pg/catalog.h"
+#include "pg/lock.h"
+#include "resource_lock.h"
+
+extern "C" {
+#include "access/xlog.h"
+#include "common/hashfn.h"
+#include "miscadmin.h"
+#include "storage/sinval.h"
+#include "utils/inval.h"
+}
+
+namespace fencing {
+
+namespace {
+
+// What this backend has worked out. A standby's backend remembers nothing: it may live to see the
+// promotion.
+struct Known {
+	bool current; // `epoch` is right
+	bool entered; // and the sequence of tokens stands in it
+	Oid sequence; // of tokens
+	std::int64_t epoch;
+};
+
+Known known = {};
+
+extern "C" void
+forget_epoch(Datum /*argument*/, Oid relation)
+{
+	if (relation == known.sequence || relation == InvalidOid)
+		known = {};
+}
+
+std::uint64_t
+identity_of(Oid tokens)
+{
+	struct {
+		std::uint64_t system;
+		std::uint32_t database;
+		std::uint32_t sequence;
+	} identity = {GetSystemIdentifier(), MyDatabaseId, tokens};
+
+	return hash_bytes_extended(
+		reinterpret_cast<const unsigned char *>(&identity), sizeof(identity), 0);
+}
+
+// Makes every backend work its epoch out again, at once: what it follows from is not transactional.
+void
+announce(Oid tokens)
+{
+	SharedInvalidationMessage message = {};
+
+	message.rc.id = SHAREDINVALRELCACHE_ID;
+	message.rc.dbId = MyDatabaseId;
+	message.rc.relId = tokens;
+	SendSharedInvalidMessages(&message, 1);
+}
+
+// What the record becomes, under the lock of its page.
+struct Entry {
+	std::uint64_t identity;
+	std::int64_t timeline;
+	std::int64_t last_token;
+	std::int64_t at_least;
+	std::int64_t last;  // epoch that the sequence can reach
+	std::int64_t epoch; // out
+};
+
+// To compare and to set must be one step: somebody may have entered a later epoch meanwhile. Returns
+// the record as it is when the epoch is out of reach.
+std::int64_t
+record_epoch(std::int64_t record, void *argument)
+{
+	auto *entry = static_cast<Entry *>(argument);
+
+	entry->epoch = Max(entry->at_least,
+		core::target_epoch(
+			core::unpack(record), entry->identity, entry->timeline, entry->last_token));
+	if (entry->epoch > entry->last)
+		return record;
+	return core::pack({entry->identity, entry->epoch - entry->timeline});
+}
+
+} // namespace
+
+void
+register_epoch()
+{
+	CacheRegisterRelcacheCallback(forget_epoch, Datum(0));
+}
+
+std::int64_t
+current_epoch()
+{
+	if (known.current)
+		return known.epoch;
+
+	Oid tokens = own_relation("token_seq");
+	Oid origin = own_relation("origin_seq");
+	std::int64_t last_token = 0;
+	std::int64_t record = 0;
+
+	// Should somebody alter a sequence by hand, not even a COMMIT waits for long. The tokens first:
+	// an epoch is recorded before they enter it.
+	with_lock_timeout(within_lock_timeout(longest_wait_ms), [&] {
+		last_token = sequence_value(tokens);
+		record = sequence_value(origin);
+	});
+
+	std::int64_t epoch = core::target_epoch(
+		core::unpack(record), identity_of(tokens), compat::running_timeline(), last_token);
+
+	if (!RecoveryInProgress())
+		known = {true, false, tokens, epoch};
+	return epoch;
+}
+
+std::int64_t
+enter_epoch(Relation tokens, const FormData_pg_sequence &options, std::int64_t at_least)
+{
+	Oid sequence = RelationGetRelid(tokens);
+
+	if (known.entered && known.sequence == sequence && known.epoch >= at_least)
+		return known.epoch;
+
+	Entry entry = {identity_of(sequence), compat::running_timeline(), sequence_value(sequence),
+		at_least, core::epoch_of(options.seqmax), 0};
+	Relation origin = open_sequence(own_relation("origin_seq"));
+	// The record first: should a crash come between the two, the next life of the server finds the
+	// same epoch in it, and moves the sequence there.
+	bool changed = change_value(origin, record_epoch, &entry);
+
+	close_sequence(origin);
+	if (entry.epoch > entry.last)
+		ereport(ERROR,
+			(errcode(ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED),
+				errmsg("sequence fencing.token_seq ends before epoch %lld",
+					static_cast<long long>(entry.epoch)),
+				errdetail("Its maximum is %lld; the tokens of the epoch are greater than %lld.",
+					static_cast<long long>(options.seqmax),
+					static_cast<long long>(core::start_of_epoch(entry.epoch))),
+				entry.epoch <= core::last_epoch
+					? errhint("ALTER SEQUENCE fencing.token_seq NO MAXVALUE;")
+					: 0));
+	(void)raise_sequence(tokens, options, core::start_of_epoch(entry.epoch));
+	if (changed)
+		announce(sequence);
+	if (core::epoch_of(entry.last_token) < entry.epoch)
+		ereport(LOG,
+			(errmsg(
+				 "fencing: tokens are issued in epoch %lld", static_cast<long long>(entry.epoch)),
+				errdetail("Every token of an earlier epoch has ended.")));
+	known = {true, true, sequence, entry.epoch};
+	return entry.epoch;
+}
+
+} // namespace fencing
+
+// The first record, for the install script, which drops the function again: an epoch that follows
+// from the timeline alone, so that the first tokens of a new cluster are 1, 2, 3.
+FENCING_FUNCTION(fencing_record_origin)
+{
+	std::int64_t record = fencing::core::pack(
+		{fencing::identity_of(fencing::own_relation("token_seq")), fencing::core::fresh_lead});
+	Relation origin = fencing::open_sequence(fencing::own_relation("origin_seq"));
+
+	(void)fencing::change_value(
+		origin, [](std::int64_t, void *argument) { return *static_cast<std::int64_t *>(argument); },
+		&record);
+	fencing::close_sequence(origin);
+	PG_RETURN_VOID();
+}
