@@ -46,6 +46,38 @@ class Comparison:
     to: str
     goal: Goal | None = None
 
+    def __str__(self):
+        return f"{self.of} / {self.to}"
+
+    def value(self, figure):
+        """What a round says, by the figures of its contenders."""
+        return figure(self.of) / figure(self.to)
+
+
+@dataclass(frozen=True)
+class Overhead(Comparison):
+    """The same, of what both take beyond a third."""
+
+    beyond: str = ""
+
+    def __str__(self):
+        return f"{self.of} / {self.to}, both beyond {self.beyond}"
+
+    def value(self, figure):
+        base = figure(self.beyond)
+        return (figure(self.of) - base) / (figure(self.to) - base)
+
+
+@dataclass(frozen=True)
+class Difference(Comparison):
+    """What the one takes beyond the other, in the unit of the metric."""
+
+    def __str__(self):
+        return f"{self.of} - {self.to}"
+
+    def value(self, figure):
+        return figure(self.of) - figure(self.to)
+
 
 @dataclass(frozen=True)
 class Workload:
@@ -67,8 +99,11 @@ class Result:
         return list(dict.fromkeys(metric for _, metric in self.figures))
 
     def ratios(self, comparison, metric):
-        rounds = zip(self.figures[comparison.of, metric], self.figures[comparison.to, metric])
-        return [of / to for of, to in rounds]
+        rounds = range(len(self.figures[comparison.of, metric]))
+        return [
+            comparison.value(lambda name, number=number: self.figures[name, metric][number])
+            for number in rounds
+        ]
 
 
 def measure(workload, rounds):

@@ -18,7 +18,7 @@ def markdown(result):
         ["ratio: median (min..max)", *metrics, "goal"],
         (
             [
-                f"{comparison.of} / {comparison.to}",
+                str(comparison),
                 *(_spread(result.ratios(comparison, metric), "{:.2f}") for metric in metrics),
                 _verdict(comparison.goal, median(result.ratios(comparison, metrics[0]))),
             ]

@@ -8,6 +8,7 @@
 
 #include "pg/catalog.h"
 #include "pg/lock.h"
+#include "pg/stop_point.h"
 #include "resource_lock.h"
 
 extern "C" {
@@ -101,9 +102,13 @@ register_epoch()
 std::int64_t
 current_epoch()
 {
+	// A transaction that takes no lock anew would not hear of an epoch that another session begins.
+	AcceptInvalidationMessages();
 	if (known.current)
 		return known.epoch;
 
+	// Before the timeline is read: when recovery ends in between, what it was says nothing.
+	bool standby = RecoveryInProgress();
 	Oid tokens = own_relation("token_seq");
 	Oid origin = own_relation("origin_seq");
 	std::int64_t last_token = 0;
@@ -119,7 +124,7 @@ current_epoch()
 	std::int64_t epoch = core::target_epoch(
 		core::unpack(record), identity_of(tokens), compat::running_timeline(), last_token);
 
-	if (!RecoveryInProgress())
+	if (!standby)
 		known = {true, false, tokens, epoch};
 	return epoch;
 }
@@ -129,6 +134,7 @@ enter_epoch(Relation tokens, const FormData_pg_sequence &options, std::int64_t a
 {
 	Oid sequence = RelationGetRelid(tokens);
 
+	AcceptInvalidationMessages();
 	if (known.entered && known.sequence == sequence && known.epoch >= at_least)
 		return known.epoch;
 
@@ -151,6 +157,7 @@ enter_epoch(Relation tokens, const FormData_pg_sequence &options, std::int64_t a
 				entry.epoch <= core::last_epoch
 					? errhint("ALTER SEQUENCE fencing.token_seq NO MAXVALUE;")
 					: 0));
+	FENCING_STOP_POINT("epoch_recorded");
 	(void)raise_sequence(tokens, options, core::start_of_epoch(entry.epoch));
 	if (changed)
 		announce(sequence);

@@ -23,7 +23,6 @@
 extern "C" {
 #include "access/xact.h"
 #include "utils/builtins.h"
-#include "utils/inval.h"
 #include "utils/snapmgr.h"
 }
 
@@ -246,8 +245,6 @@ seal(bool prepare)
 	if (claim_count() == 0 || claims_are_closed())
 		return;
 	close_claims();
-	// So that an epoch begun since the statement counts; taking object locks does not look.
-	AcceptInvalidationMessages();
 
 	auto *list = static_cast<Sealed *>(
 		MemoryContextAllocHuge(TopTransactionContext, claim_count() * sizeof(Sealed)));

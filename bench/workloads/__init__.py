@@ -6,6 +6,7 @@ from workloads import guard, lease, token
 ALL = {
     "guard_bulk": guard.bulk,
     "guard_single": guard.single,
+    "guard_many": guard.many,
     "acquire": lease.acquire,
     "next_token": token.next_token,
 }
