@@ -142,10 +142,16 @@ admit_resource(const TriggerData *data, Guard *guard, std::string_view resource,
 		return true;
 
 	const text *name = cstring_to_text_with_len(resource.data(), static_cast<int>(resource.size()));
-	std::optional<FenceRow> row = read_fence(name);
+	std::optional<FenceRow> row = peek_fence(name, guard->statement->serial);
 	core::FenceState state = state_of(row, claim);
 	core::Verdict verdict = core::judge_resource(state, guard->external, presented);
 
+	// A trigger may have acquired it since the statement began.
+	if (verdict != core::Verdict::accepted) {
+		row = read_fence(name);
+		state = state_of(row, claim);
+		verdict = core::judge_resource(state, guard->external, presented);
+	}
 	if (verdict != core::Verdict::accepted) {
 		refuse(data, guard, refusal_of(verdict, name, presented, state, row, guard->external));
 		return false;

@@ -18,9 +18,12 @@ extern "C" {
 #include "access/table.h"
 #include "access/xact.h"
 #include "storage/bufmgr.h"
+#include "storage/lmgr.h"
 #include "storage/procarray.h"
 #include "utils/fmgroids.h"
 #include "utils/fmgrprotos.h"
+#include "utils/memutils.h"
+#include "utils/resowner.h"
 #include "utils/snapmgr.h"
 }
 
@@ -103,17 +106,15 @@ row_seen_before(
 	return row;
 }
 
-std::optional<FenceRow>
-row_by_index(IndexScanDesc scan, TupleTableSlot *slot, const text *name)
+bool
+find_by_index(IndexScanDesc scan, TupleTableSlot *slot, const text *name)
 {
 	ScanKeyData key;
 
 	// ScanKeyInit compares with collation "C": bytewise, as the column does.
 	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_TEXTEQ, PointerGetDatum(name));
 	index_rescan(scan, &key, 1, nullptr, 0);
-	if (!index_getnext_slot(scan, ForwardScanDirection, slot))
-		return std::nullopt;
-	return row_in(slot);
+	return index_getnext_slot(scan, ForwardScanDirection, slot);
 }
 
 const text *
@@ -202,7 +203,126 @@ written(TM_Result result)
 	elog(ERROR, "unexpected state %d of a row of fencing.fence", static_cast<int>(result));
 }
 
+// What peek_fence() keeps open from one call to the next. It belongs to a resource owner of its own,
+// since the statement's current one may be another at the next call.
+struct Reader {
+	std::uint64_t statement;
+	int nesting; // of the subtransaction that opened it
+	ResourceOwner owner;
+	MemoryContext memory;
+	Relation fences;
+	Relation index;
+	Snapshot snapshot;
+	IndexScanDesc scan;
+	TupleTableSlot *slot;
+};
+
+Reader reader = {};
+
+void
+open_reader(std::uint64_t statement)
+{
+	Oid fences = own_relation("fence");
+	ResourceOwner caller = CurrentResourceOwner;
+
+	// The lock is the transaction's; everything else is given back sooner.
+	LockRelationOid(fences, AccessShareLock);
+
+	Reader opened = {};
+
+	opened.statement = statement;
+	opened.nesting = GetCurrentTransactionNestLevel();
+	opened.memory =
+		AllocSetContextCreate(TopTransactionContext, "fencing reader", ALLOCSET_SMALL_SIZES);
+	opened.owner = ResourceOwnerCreate(CurTransactionResourceOwner, "fencing reader");
+
+	MemoryContext context = MemoryContextSwitchTo(opened.memory);
+
+	CurrentResourceOwner = opened.owner;
+	opened.fences = open_fences(NoLock);
+	CurrentResourceOwner = caller;
+	LockRelationOid(compat::primary_key_index(opened.fences), AccessShareLock);
+	CurrentResourceOwner = opened.owner;
+	opened.index = index_open(compat::primary_key_index(opened.fences), NoLock);
+	opened.snapshot = RegisterSnapshot(GetLatestSnapshot());
+	opened.scan = compat::begin_index_scan(opened.fences, opened.index, opened.snapshot);
+	opened.slot = table_slot_create(opened.fences, nullptr);
+	CurrentResourceOwner = caller;
+	MemoryContextSwitchTo(context);
+	reader = opened;
+}
+
+extern "C" void
+end_peeks_of_subtransaction(
+	SubXactEvent event, SubTransactionId, SubTransactionId, void * /*argument*/)
+{
+	if (reader.owner == nullptr || reader.nesting < GetCurrentTransactionNestLevel())
+		return;
+	if (event == SUBXACT_EVENT_PRE_COMMIT_SUB)
+		end_peeks();
+	else if (event == SUBXACT_EVENT_ABORT_SUB)
+		reader = {}; // the server releases it
+}
+
+extern "C" void
+end_peeks_of_transaction(XactEvent event, void * /*argument*/)
+{
+	if (event == XACT_EVENT_PRE_COMMIT || event == XACT_EVENT_PRE_PREPARE)
+		end_peeks();
+	else if (event == XACT_EVENT_ABORT)
+		reader = {};
+}
+
 } // namespace
+
+void
+register_fence_table()
+{
+	RegisterXactCallback(end_peeks_of_transaction, nullptr);
+	RegisterSubXactCallback(end_peeks_of_subtransaction, nullptr);
+}
+
+std::optional<FenceRow>
+peek_fence(const text *name, std::uint64_t statement)
+{
+	if (reader.owner != nullptr && reader.statement != statement)
+		end_peeks();
+	if (reader.owner == nullptr)
+		open_reader(statement);
+
+	ResourceOwner caller = CurrentResourceOwner;
+	MemoryContext context = MemoryContextSwitchTo(reader.memory);
+
+	CurrentResourceOwner = reader.owner;
+	bool found = find_by_index(reader.scan, reader.slot, name);
+
+	CurrentResourceOwner = caller;
+	MemoryContextSwitchTo(context);
+	if (!found)
+		return std::nullopt;
+	return row_in(reader.slot);
+}
+
+void
+end_peeks()
+{
+	if (reader.owner == nullptr)
+		return;
+
+	Reader closing = reader;
+	ResourceOwner caller = CurrentResourceOwner;
+
+	reader = {};
+	CurrentResourceOwner = closing.owner;
+	ExecDropSingleTupleTableSlot(closing.slot);
+	index_endscan(closing.scan);
+	UnregisterSnapshot(closing.snapshot);
+	index_close(closing.index, NoLock);
+	table_close(closing.fences, NoLock);
+	CurrentResourceOwner = caller;
+	ResourceOwnerDelete(closing.owner);
+	MemoryContextDelete(closing.memory);
+}
 
 void
 reach_fences(int timeout_ms)
@@ -220,14 +340,18 @@ read_fences(std::size_t count, FenceKey (*key_at)(std::size_t number, void *argu
 	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
 	IndexScanDesc scan = compat::begin_index_scan(fences, index, snapshot);
 	TupleTableSlot *slot = table_slot_create(fences, nullptr);
-	BlockNumber blocks = RelationGetNumberOfBlocks(fences);
+	BlockNumber blocks = 0; // asked for when it matters
 
 	for (std::size_t i = 0; i < count; i++) {
 		FenceKey key = key_at(i, argument);
+
+		if (blocks == 0 && ItemPointerIsValid(&key.seen))
+			blocks = RelationGetNumberOfBlocks(fences);
+
 		std::optional<FenceRow> row = row_seen_before(fences, blocks, snapshot, slot, &key);
 
-		if (!row)
-			row = row_by_index(scan, slot, key.resource);
+		if (!row && find_by_index(scan, slot, key.resource))
+			row = row_in(slot);
 		read(i, row, argument);
 	}
 	ExecDropSingleTupleTableSlot(slot);

@@ -5,6 +5,7 @@
 
 #include "claims.h"
 #include "epoch.h"
+#include "fence_table.h"
 #include "seal.h"
 #include "settings.h"
 
@@ -24,6 +25,7 @@ _PG_init(void)
 {
 	fencing::settings::define();
 	fencing::register_epoch();
+	fencing::register_fence_table();
 	fencing::register_claims();
 	fencing::register_seal();
 }

@@ -37,8 +37,13 @@ tag_of(Oid fences, std::uint32_t number, std::uint16_t kind)
 ResourceLock
 lock_of(const text *resource)
 {
+	return lock_of(own_relation("fence"), resource);
+}
+
+ResourceLock
+lock_of(Oid fences, const text *resource)
+{
 	std::string_view name = view_of(resource);
-	Oid fences = own_relation("fence");
 	std::uint64_t hash = hash_bytes_extended(
 		reinterpret_cast<const unsigned char *>(name.data()), static_cast<int>(name.size()), 0);
 	auto number = static_cast<std::uint32_t>(hash);

@@ -53,6 +53,8 @@ modes_of(Strength strength)
 									   : LockModes{RowExclusiveLock, ExclusiveLock};
 }
 
+// `fences` is the table fencing.fence.
+ResourceLock lock_of(Oid fences, const text *resource);
 ResourceLock lock_of(const text *resource);
 
 // False when the lock could not be had within `timeout_ms`; nothing is held then.

@@ -13,6 +13,7 @@
 #include "claims.h"
 #include "fence.h"
 #include "fence_table.h"
+#include "pg/catalog.h"
 #include "pg/hooks.h"
 #include "pg/lock.h"
 #include "pg/stop_point.h"
@@ -98,11 +99,12 @@ list_claims(Sealed *list)
 {
 	std::size_t count = 0;
 	bool external = false;
+	Oid fences = own_relation("fence");
 
 	for (Claim *claim = all_claims(); claim != nullptr; claim = claim->next) {
 		if (claim->top == nullptr)
 			continue;
-		list[count++] = {claim, lock_of(claim->resource), false};
+		list[count++] = {claim, lock_of(fences, claim->resource), false};
 		external = external || claim->external;
 	}
 	if (external)
@@ -304,7 +306,10 @@ void
 register_seal()
 {
 	RegisterXactCallback(at_transaction_event, nullptr);
-	call_at_statement_end(keep_seal_first);
+	call_at_statement_end([] {
+		end_peeks();
+		keep_seal_first();
+	});
 }
 
 void
