@@ -167,7 +167,7 @@ admit_resource(const TriggerData *data, Guard *guard, std::string_view resource,
 Claim *
 claim_of(Guard *guard, std::string_view resource)
 {
-	if (guard->last_claim == nullptr || guard->last_claim->key != resource)
+	if (guard->last_claim == nullptr || view_of(guard->last_claim->resource) != resource)
 		guard->last_claim = find_claim(resource);
 	return guard->last_claim != nullptr && guard->last_claim->top != nullptr ? guard->last_claim
 																			 : nullptr;
@@ -311,7 +311,7 @@ belongs_to_claim(const Guard *guard, TupleTableSlot *row, const Claim *claim)
 	ResourceName name;
 
 	resource_of_row(guard->resource, row, &name);
-	return name.view() == claim->key;
+	return name.view() == view_of(claim->resource);
 }
 
 void

@@ -10,7 +10,6 @@
 extern "C" {
 #include "access/xact.h"
 #include "common/hashfn.h"
-#include "utils/hsearch.h"
 #include "utils/memutils.h"
 }
 
@@ -25,54 +24,108 @@ struct Nesting {
 	ClaimLevel *levels;
 };
 
+// The look-up table: open addressing, since a bulk write may make a million claims. Nothing is ever
+// taken out of it. (The server's dynahash splits a bucket for each entry that comes in, which cost
+// more than reading the fence; its simplehash is no C++.)
+struct Slot {
+	std::uint32_t hash;
+	Claim *claim; // null: free
+};
+
 struct Claims {
-	HTAB *by_name;
+	Slot *slots;
+	std::size_t slot_count; // a power of two
 	Claim *first;
 	Claim **last;
 	std::size_t count;
 	Nesting *innermost;
+	char *room; // for claims, what is left of a chunk
+	std::size_t room_left;
 	bool closed;
 };
 
 Claims claims = {};
 
-extern "C" uint32
-hash_name(const void *key, Size)
-{
-	const auto *name = static_cast<const std::string_view *>(key);
+constexpr std::size_t fewest_slots = 64;
+constexpr std::size_t chunk_size = 8192;
 
-	return hash_bytes(
-		reinterpret_cast<const unsigned char *>(name->data()), static_cast<int>(name->size()));
+std::uint32_t
+hash_of(std::string_view resource)
+{
+	return hash_bytes(reinterpret_cast<const unsigned char *>(resource.data()),
+		static_cast<int>(resource.size()));
 }
 
-extern "C" int
-compare_names(const void *left, const void *right, Size)
+// Where the resource is, or would be.
+Slot *
+slot_of(std::string_view resource, std::uint32_t hash)
 {
-	return *static_cast<const std::string_view *>(left) ==
-			*static_cast<const std::string_view *>(right)
-		? 0
-		: 1;
+	std::size_t mask = claims.slot_count - 1;
+	std::size_t i = hash & mask;
+
+	while (claims.slots[i].claim != nullptr &&
+		(claims.slots[i].hash != hash || view_of(claims.slots[i].claim->resource) != resource))
+		i = (i + 1) & mask;
+	return &claims.slots[i];
 }
 
+// Doubles the table when it is half full.
 void
-create_table()
+make_room()
 {
-	HASHCTL control = {};
+	if (claims.count < claims.slot_count / 2)
+		return;
 
-	control.keysize = sizeof(std::string_view);
-	control.entrysize = sizeof(Claim);
-	control.hash = hash_name;
-	control.match = compare_names;
-	control.hcxt = TopTransactionContext;
-	claims.by_name = hash_create(
-		"fencing claims", 64, &control, HASH_ELEM | HASH_FUNCTION | HASH_COMPARE | HASH_CONTEXT);
-	claims.last = &claims.first;
+	std::size_t count = Max(claims.slot_count * 2, fewest_slots);
+	auto *slots = static_cast<Slot *>(MemoryContextAllocExtended(
+		TopTransactionContext, count * sizeof(Slot), MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO));
+
+	for (std::size_t from = 0; from < claims.slot_count; from++) {
+		if (claims.slots[from].claim == nullptr)
+			continue;
+
+		std::size_t to = claims.slots[from].hash & (count - 1);
+
+		while (slots[to].claim != nullptr)
+			to = (to + 1) & (count - 1);
+		slots[to] = claims.slots[from];
+	}
+	if (claims.slots != nullptr)
+		pfree(claims.slots);
+	else
+		claims.last = &claims.first;
+	claims.slots = slots;
+	claims.slot_count = count;
 }
 
 void *
 allocate(Size size)
 {
 	return MemoryContextAllocZero(TopTransactionContext, size);
+}
+
+// A claim and its name side by side, carved out of a chunk: the server would round each up to a
+// power of two.
+Claim *
+new_claim(std::string_view resource)
+{
+	std::size_t size = MAXALIGN(sizeof(Claim) + VARHDRSZ + resource.size());
+
+	if (claims.room_left < size) {
+		claims.room = static_cast<char *>(allocate(chunk_size));
+		claims.room_left = chunk_size;
+	}
+
+	auto *claim = reinterpret_cast<Claim *>(claims.room);
+	auto *name = reinterpret_cast<text *>(claim + 1);
+
+	claims.room += size;
+	claims.room_left -= size;
+	SET_VARSIZE(name, VARHDRSZ + resource.size());
+	memcpy(VARDATA(name), resource.data(), resource.size());
+	claim->resource = name;
+	ItemPointerSetInvalid(&claim->seen);
+	return claim;
 }
 
 Nesting *
@@ -98,10 +151,11 @@ writable_level(Claim *claim)
 		return claim->top;
 
 	Nesting *nesting = nesting_of(depth);
-	auto *level = static_cast<ClaimLevel *>(allocate(sizeof(ClaimLevel)));
+	ClaimLevel *level = claim->top == nullptr
+		? &claim->first
+		: static_cast<ClaimLevel *>(allocate(sizeof(ClaimLevel)));
 
-	if (claim->top != nullptr)
-		*level = *claim->top;
+	*level = claim->top == nullptr ? ClaimLevel{} : *claim->top;
 	level->below = claim->top;
 	level->nesting = depth;
 	level->claim = claim;
@@ -111,34 +165,30 @@ writable_level(Claim *claim)
 	return level;
 }
 
+void
+free_level(ClaimLevel *level)
+{
+	if (level != &level->claim->first)
+		pfree(level);
+}
+
 Claim *
 claim_of(std::string_view resource, bool external)
 {
 	require_open_claims();
-	if (claims.by_name == nullptr)
-		create_table();
+	make_room();
 
-	bool found;
-	auto *claim = static_cast<Claim *>(hash_search(claims.by_name, &resource, HASH_ENTER, &found));
+	std::uint32_t hash = hash_of(resource);
+	Slot *slot = slot_of(resource, hash);
 
-	if (!found) {
-		auto *name = static_cast<text *>(
-			MemoryContextAlloc(TopTransactionContext, VARHDRSZ + resource.size()));
-
-		SET_VARSIZE(name, VARHDRSZ + resource.size());
-		memcpy(VARDATA(name), resource.data(), resource.size());
-		claim->key = view_of(name);
-		claim->resource = name;
-		claim->top = nullptr;
-		claim->next = nullptr;
-		claim->checked = 0;
-		ItemPointerSetInvalid(&claim->seen);
-		*claims.last = claim;
-		claims.last = &claim->next;
+	if (slot->claim == nullptr) {
+		*slot = {hash, new_claim(resource)};
+		*claims.last = slot->claim;
+		claims.last = &slot->claim->next;
 		claims.count++;
 	}
-	claim->external = external;
-	return claim;
+	slot->claim->external = external;
+	return slot->claim;
 }
 
 // 0 is none.
@@ -170,7 +220,7 @@ hand_to_parent(Nesting *nesting)
 			below->highest = level->highest;
 			level->claim->top = below;
 			*link = level->next_of_nesting;
-			pfree(level);
+			free_level(level);
 			continue;
 		}
 		link = &level->next_of_nesting;
@@ -192,7 +242,7 @@ roll_back(Nesting *nesting)
 	for (ClaimLevel *level = nesting->levels, *next; level != nullptr; level = next) {
 		next = level->next_of_nesting;
 		level->claim->top = level->below;
-		pfree(level);
+		free_level(level);
 	}
 	pfree(nesting);
 }
@@ -230,10 +280,10 @@ register_claims()
 Claim *
 find_claim(std::string_view resource)
 {
-	if (claims.by_name == nullptr)
+	if (claims.slots == nullptr)
 		return nullptr;
 
-	auto *claim = static_cast<Claim *>(hash_search(claims.by_name, &resource, HASH_FIND, nullptr));
+	Claim *claim = slot_of(resource, hash_of(resource))->claim;
 
 	return claim == nullptr || claim->top == nullptr ? nullptr : claim;
 }

@@ -32,13 +32,14 @@ struct ClaimLevel {
 std::int64_t lowest_claimed(const ClaimLevel *level, bool enforced);
 
 struct Claim {
-	std::string_view key; // must be first: the look-up table's key, compared bytewise
-	const text *resource; // the same name
+	const text *resource; // compared bytewise
 	bool external;
 	ClaimLevel *top;       // null: rolled back
+	ClaimLevel first;      // most claims need no other level
 	Claim *next;           // in the order in which they were made
 	std::uint64_t checked; // the statement in which the fence was read last
 	ItemPointerData seen;  // where its row was then; invalid: there was none
+	bool raises;           // the seal has to raise the fence
 };
 static_assert(survives_longjmp<Claim>);
 

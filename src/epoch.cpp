@@ -173,7 +173,8 @@ enter_epoch(Relation tokens, const FormData_pg_sequence &options, std::int64_t a
 } // namespace fencing
 
 // The first record, for the install script, which drops the function again: an epoch that follows
-// from the timeline alone, so that the first tokens of a new cluster are 1, 2, 3.
+// from the timeline alone, so that the first tokens of a new cluster are 1, 2, 3. The sequence enters
+// it at once: a copy that is made before the first draw reckons from where the sequence stands.
 FENCING_FUNCTION(fencing_record_origin)
 {
 	std::int64_t record = fencing::core::pack(
@@ -184,5 +185,12 @@ FENCING_FUNCTION(fencing_record_origin)
 		origin, [](std::int64_t, void *argument) { return *static_cast<std::int64_t *>(argument); },
 		&record);
 	fencing::close_sequence(origin);
+
+	Relation tokens = fencing::open_sequence(fencing::own_relation("token_seq"));
+
+	(void)fencing::raise_sequence(tokens, fencing::sequence_options(tokens),
+		fencing::core::start_of_epoch(
+			fencing::core::fresh_lead + fencing::compat::running_timeline()));
+	fencing::close_sequence(tokens);
 	PG_RETURN_VOID();
 }

@@ -233,7 +233,7 @@ open_reader(std::uint64_t statement)
 	opened.statement = statement;
 	opened.nesting = GetCurrentTransactionNestLevel();
 	opened.memory =
-		AllocSetContextCreate(TopTransactionContext, "fencing reader", ALLOCSET_SMALL_SIZES);
+		AllocSetContextCreate(CurTransactionContext, "fencing reader", ALLOCSET_SMALL_SIZES);
 	opened.owner = ResourceOwnerCreate(CurTransactionResourceOwner, "fencing reader");
 
 	MemoryContext context = MemoryContextSwitchTo(opened.memory);
@@ -331,9 +331,8 @@ reach_fences(int timeout_ms)
 }
 
 void
-read_fences(std::size_t count, FenceKey (*key_at)(std::size_t number, void *argument),
-	void (*read)(std::size_t number, const std::optional<FenceRow> &row, void *argument),
-	void *argument)
+read_fences(bool (*next)(FenceKey *key, void *argument),
+	void (*read)(const std::optional<FenceRow> &row, void *argument), void *argument)
 {
 	Relation fences = open_fences(AccessShareLock);
 	Relation index = index_open(compat::primary_key_index(fences), AccessShareLock);
@@ -341,10 +340,9 @@ read_fences(std::size_t count, FenceKey (*key_at)(std::size_t number, void *argu
 	IndexScanDesc scan = compat::begin_index_scan(fences, index, snapshot);
 	TupleTableSlot *slot = table_slot_create(fences, nullptr);
 	BlockNumber blocks = 0; // asked for when it matters
+	FenceKey key;
 
-	for (std::size_t i = 0; i < count; i++) {
-		FenceKey key = key_at(i, argument);
-
+	while (next(&key, argument)) {
 		if (blocks == 0 && ItemPointerIsValid(&key.seen))
 			blocks = RelationGetNumberOfBlocks(fences);
 
@@ -352,7 +350,7 @@ read_fences(std::size_t count, FenceKey (*key_at)(std::size_t number, void *argu
 
 		if (!row && find_by_index(scan, slot, key.resource))
 			row = row_in(slot);
-		read(i, row, argument);
+		read(row, argument);
 	}
 	ExecDropSingleTupleTableSlot(slot);
 	index_endscan(scan);
@@ -366,14 +364,20 @@ std::optional<FenceRow>
 read_fence(const text *name)
 {
 	struct One {
-		FenceKey key;
+		const text *name; // null: read
 		std::optional<FenceRow> row;
-	} one = {{name, {}}, std::nullopt};
+	} one = {name, std::nullopt};
 
-	ItemPointerSetInvalid(&one.key.seen);
 	read_fences(
-		1, [](std::size_t, void *argument) { return static_cast<One *>(argument)->key; },
-		[](std::size_t, const std::optional<FenceRow> &row, void *argument) {
+		[](FenceKey *key, void *argument) {
+			auto *wanted = static_cast<One *>(argument);
+
+			key->resource = wanted->name;
+			ItemPointerSetInvalid(&key->seen);
+			wanted->name = nullptr;
+			return key->resource != nullptr;
+		},
+		[](const std::optional<FenceRow> &row, void *argument) {
 			if (row)
 				static_cast<One *>(argument)->row = copy_of(*row);
 		},

@@ -56,11 +56,10 @@ struct FenceKey {
 };
 static_assert(survives_longjmp<FenceKey>);
 
-// Calls `read` with each of `count` resources and its row, all as committed at one moment, which is
-// now. The row lives until `read` returns.
-void read_fences(std::size_t count, FenceKey (*key)(std::size_t number, void *argument),
-	void (*read)(std::size_t number, const std::optional<FenceRow> &row, void *argument),
-	void *argument);
+// Calls `read` with the row of each resource that `next` names until it returns false, all as committed
+// at one moment, which is now. The row lives until `read` returns.
+void read_fences(bool (*next)(FenceKey *key, void *argument),
+	void (*read)(const std::optional<FenceRow> &row, void *argument), void *argument);
 
 enum class Written { done, busy, changed };
 

@@ -49,7 +49,6 @@ int newest;
 struct Sealed {
 	Claim *claim;
 	ResourceLock lock;
-	bool raises;
 };
 static_assert(survives_longjmp<Sealed>);
 
@@ -74,24 +73,60 @@ compare_sealed(const void *left, const void *right)
 	return order != 0 ? order : compare_tags(a->lock.exact, b->lock.exact);
 }
 
-FenceKey
-key_at(std::size_t number, void *list)
-{
-	const Claim *claim = static_cast<Sealed *>(list)[number].claim;
+// The claims that count, in the order in which they were made: side by side in memory, as their rows
+// most often are in the table.
+struct Walk {
+	Claim *next; // to be read
+};
 
-	return {claim->resource, claim->seen};
+Claim *
+counting(Claim *claim)
+{
+	while (claim != nullptr && claim->top == nullptr)
+		claim = claim->next;
+	return claim;
+}
+
+bool
+next_key(FenceKey *key, void *argument)
+{
+	const Claim *claim = static_cast<Walk *>(argument)->next;
+
+	if (claim == nullptr)
+		return false;
+	*key = {claim->resource, claim->seen};
+	return true;
+}
+
+// The claim whose row has been read; on to the next.
+Claim *
+claim_read(void *argument)
+{
+	auto *walk = static_cast<Walk *>(argument);
+	Claim *claim = walk->next;
+
+	CHECK_FOR_INTERRUPTS();
+	walk->next = counting(claim->next);
+	return claim;
+}
+
+void
+read_claimed(void (*read)(const std::optional<FenceRow> &row, void *walk))
+{
+	Walk walk = {counting(all_claims())};
+
+	read_fences(next_key, read, &walk);
 }
 
 // A fence that reaches the token will not fall below it again; so a claim that needs no raise now
 // never will, and one that does takes its lock exclusively from the start: two that upgraded would
 // wait for each other.
 void
-find_raise(std::size_t number, const std::optional<FenceRow> &row, void *list)
+find_raise(const std::optional<FenceRow> &row, void *walk)
 {
-	Sealed &sealed = static_cast<Sealed *>(list)[number];
+	Claim *claim = claim_read(walk);
 
-	sealed.raises = sealed.claim->external && (!row || row->token < sealed.claim->top->highest);
-	CHECK_FOR_INTERRUPTS();
+	claim->raises = claim->external && (!row || row->token < claim->top->highest);
 }
 
 std::size_t
@@ -101,14 +136,12 @@ list_claims(Sealed *list)
 	bool external = false;
 	Oid fences = own_relation("fence");
 
-	for (Claim *claim = all_claims(); claim != nullptr; claim = claim->next) {
-		if (claim->top == nullptr)
-			continue;
-		list[count++] = {claim, lock_of(fences, claim->resource), false};
+	for (Claim *claim = counting(all_claims()); claim != nullptr; claim = counting(claim->next)) {
+		list[count++] = {claim, lock_of(fences, claim->resource)};
 		external = external || claim->external;
 	}
 	if (external)
-		read_fences(count, key_at, find_raise, list);
+		read_claimed(find_raise);
 	qsort(list, count, sizeof(Sealed), compare_sealed);
 	return count;
 }
@@ -157,7 +190,7 @@ group_of(const Sealed *list, std::size_t count, LOCKTAG ResourceLock::*tag)
 	Group group = {};
 
 	while (group.count < count && compare_tags(list[group.count].lock.*tag, list->lock.*tag) == 0) {
-		group.raises = group.raises || list[group.count].raises;
+		group.raises = group.raises || list[group.count].claim->raises;
 		group.enforced =
 			group.enforced || lowest_claimed(list[group.count].claim->top, true) != core::no_token;
 		group.count++;
@@ -171,7 +204,7 @@ void
 give_up_raises(Sealed *list, std::size_t count)
 {
 	for (std::size_t i = 0; i < count; i++)
-		list[i].raises = false;
+		list[i].claim->raises = false;
 }
 
 void
@@ -223,15 +256,13 @@ still_stands(const Claim *claim, const std::optional<FenceRow> &row, bool enforc
 }
 
 void
-check_claim(std::size_t number, const std::optional<FenceRow> &row, void *list)
+check_claim(const std::optional<FenceRow> &row, void *walk)
 {
-	const Sealed &sealed = static_cast<Sealed *>(list)[number];
-	const Claim *claim = sealed.claim;
+	const Claim *claim = claim_read(walk);
 	std::int64_t highest = claim->top->highest;
 
-	CHECK_FOR_INTERRUPTS();
 	(void)still_stands(claim, row, /*enforced=*/true);
-	if (!still_stands(claim, row, /*enforced=*/false) || !sealed.raises ||
+	if (!still_stands(claim, row, /*enforced=*/false) || !claim->raises ||
 		(row && row->token >= highest))
 		return;
 	PreventCommandIfReadOnly("a raise of a fence");
@@ -262,7 +293,7 @@ seal(bool prepare)
 					most_exact_locks),
 				errdetail("Until it is finished, it would hold up every grant of the database.")));
 	for (std::size_t i = 0; i < count; i++) {
-		if (!list[i].raises)
+		if (!list[i].claim->raises)
 			continue;
 		reach_fences(Max(milliseconds_until(deadline), 1));
 		break;
@@ -274,7 +305,7 @@ seal(bool prepare)
 	else
 		lock_exactly(list, count, deadline);
 	// The snapshot is taken now, when every lock is held.
-	read_fences(count, key_at, check_claim, list);
+	read_claimed(check_claim);
 	PopActiveSnapshot();
 }
 
