@@ -16,9 +16,12 @@
 
 namespace fencing {
 
-// What a loser should do, said with every TK001.
+// What a loser should do, one of them said with every TK001; the second where an epoch has ended.
 constexpr const char *stale_hint =
 	"Another holder has come since. Stop, acquire again, and do not retry with this token.";
+
+constexpr const char *ended_hint =
+	"Another holder may have come since. Stop, acquire again, and do not retry with this token.";
 
 // What an error says, for callers that add fields of their own.
 struct Refusal {

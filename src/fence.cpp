@@ -25,17 +25,11 @@ namespace {
 
 // Presented and current token, and who holds the resource since when.
 const char *
-detail_of(std::int64_t presented, core::FenceState state, const std::optional<FenceRow> &row)
+tokens_of(std::int64_t presented, core::FenceState state, const std::optional<FenceRow> &row)
 {
 	auto given = static_cast<long long>(presented);
 	auto current = static_cast<long long>(state.fence);
 
-	if (core::is_of_earlier_epoch(state, row && row->external, presented))
-		return psprintf(
-			"Presented token %lld of epoch %lld, current epoch %lld: the database has been "
-			"promoted, restored or copied since.",
-			given, static_cast<long long>(core::epoch_of(presented)),
-			static_cast<long long>(state.epoch));
 	if (state.fence == core::no_token)
 		return psprintf("Presented token %lld, and the resource is unknown.", given);
 	if (!row || !row->acquired_at)
@@ -48,6 +42,20 @@ detail_of(std::int64_t presented, core::FenceState state, const std::optional<Fe
 			"Presented token %lld, current token %lld, granted at %s.", given, current, since);
 	return psprintf("Presented token %lld, current token %lld, granted to \"%s\" at %s.", given,
 		current, text_to_cstring(row->holder), since);
+}
+
+const char *
+detail_of(std::int64_t presented, core::FenceState state, const std::optional<FenceRow> &row)
+{
+	const char *tokens = tokens_of(presented, state, row);
+
+	if (!core::is_of_earlier_epoch(state, state.external, presented))
+		return tokens;
+	return psprintf(
+		"%s Epoch %lld of the token has ended: the database was promoted, restored, copied "
+		"or fast-forwarded, and is in epoch %lld.",
+		tokens, static_cast<long long>(core::epoch_of(presented)),
+		static_cast<long long>(state.epoch));
 }
 
 // Equal is fine and changes nothing. Raises TK001, or 55000 for a resource issued here.
@@ -160,7 +168,8 @@ refusal_of(core::Verdict verdict, const text *resource, std::int64_t presented,
 	switch (verdict) {
 	case core::Verdict::stale:
 		return {ERRCODE_STALE_TOKEN, psprintf("stale fencing token for resource \"%s\"", name),
-			detail_of(presented, state, row), stale_hint};
+			detail_of(presented, state, row),
+			core::is_of_earlier_epoch(state, external, presented) ? ended_hint : stale_hint};
 	case core::Verdict::unissued:
 		return {ERRCODE_UNISSUED_TOKEN,
 			psprintf("fencing token was never issued for resource \"%s\"", name),
