@@ -46,6 +46,7 @@ my @waits = (
 	['shared, one resource', $bind, $grant],
 	['exclusive, one resource', q(INSERT INTO many VALUES (500, 20)), q(SELECT fencing.advance('many-500', 15))],
 	['exclusive, beside another raise', q(INSERT INTO many VALUES (-500, 20)), q(SELECT fencing.advance('many--500', 15))],
+	['exclusive, the table locked by hand', q(INSERT INTO many VALUES (500, 20)), 'LOCK TABLE fencing.fence IN SHARE MODE'],
 	['shared, many resources', q(INSERT INTO many SELECT n, 10 FROM generate_series(1, 1000) n), q(SELECT fencing.advance('many-500', 15))],
 	['exclusive, many resources', q(INSERT INTO many SELECT n, 20 FROM generate_series(1, 1000) n), q(SELECT fencing.advance('many-500', 15))]);
 
