@@ -5,9 +5,12 @@ use strict;
 use warnings;
 
 use Exporter 'import';
+use FencingSession ();
+use IPC::Run;
 use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils ();
 
-our @EXPORT = qw(fencing_conf fencing_node);
+our @EXPORT = qw(fencing_conf fencing_node stop_point_conf);
 
 # The configuration lines that point a server at the build under test. Empty without FENCING_CONF: then
 # the extension is installed in the server itself.
@@ -31,6 +34,34 @@ sub fencing_node
 	$node->init(%options);
 	$node->append_conf('postgresql.conf', fencing_conf());
 	return $node;
+}
+
+# Build the library with -DFENCING_STOP_POINTS (src/pg/stop_point.h) from a copy of the tree, in a folder of
+# its own: the configuration lines that point a server at it.
+sub stop_point_conf
+{
+	my $directory = PostgreSQL::Test::Utils::tempdir();
+	my $config = $ENV{PG_CONFIG} || 'pg_config';
+	my $root = FencingSession::tree_root();
+	# What was built for the release must not come along: make would take it for up to date.
+	my @leave_out = map { "--exclude=$_" } qw(*.o *.d *.bc *.so ./fencing--*.sql ./.git ./tmp_check ./log ./results ./test/output);
+	mkdir "$directory/tree";
+	IPC::Run::run(['tar', '-C', $root, @leave_out, '-cf', '-', 'Makefile', 'fencing.control', 'src'],
+		'|', ['tar', '-C', "$directory/tree", '-xf', '-']) or die "could not copy the tree\n";
+
+	# The make that may have started this test must not lend its options.
+	local %ENV = %ENV;
+	delete @ENV{qw(MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES DESTDIR)};
+	my @make = ('make', '-s', '-C', "$directory/tree", "PG_CONFIG=$config", 'with_llvm=no',
+		'EXTRA_CPPFLAGS=-DFENCING_STOP_POINTS', 'EXTRA_CXXFLAGS=-O1 -g0');
+	PostgreSQL::Test::Utils::system_or_bail(@make, '-j2', 'all');
+	PostgreSQL::Test::Utils::system_or_bail(@make, "DESTDIR=$directory/dest", 'install');
+
+	my ($version, $share, $library) =
+	  map { my $value = qx("$config" $_); chomp $value; $value } qw(--version --sharedir --pkglibdir);
+	return "extension_destdir = '$directory/dest'\n" if $version =~ /PostgreSQL (\d+)/ && $1 < 18;
+	return "extension_control_path = '$directory/dest$share:\$system'\n"
+	  . "dynamic_library_path = '$directory/dest$library:\$libdir'\n";
 }
 
 1;

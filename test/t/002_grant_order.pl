@@ -18,33 +18,6 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-# Build the variant from a copy of the tree, in a folder of our own; the lines that point a server at it.
-sub stop_point_conf
-{
-	my $directory = PostgreSQL::Test::Utils::tempdir();
-	my $config = $ENV{PG_CONFIG} || 'pg_config';
-	my $root = tree_root();
-	# What was built for the release must not come along: make would take it for up to date.
-	my @leave_out = map { "--exclude=$_" } qw(*.o *.d *.bc *.so ./fencing--*.sql ./.git ./tmp_check ./log ./results ./test/output);
-	mkdir "$directory/tree";
-	IPC::Run::run(['tar', '-C', $root, @leave_out, '-cf', '-', 'Makefile', 'fencing.control', 'src'],
-		'|', ['tar', '-C', "$directory/tree", '-xf', '-']) or die "could not copy the tree\n";
-
-	# The make that may have started this test must not lend its options.
-	local %ENV = %ENV;
-	delete @ENV{qw(MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES DESTDIR)};
-	my @make = ('make', '-s', '-C', "$directory/tree", "PG_CONFIG=$config", 'with_llvm=no',
-		'EXTRA_CPPFLAGS=-DFENCING_STOP_POINTS', 'EXTRA_CXXFLAGS=-O1 -g0');
-	system_or_bail(@make, '-j2', 'all');
-	system_or_bail(@make, "DESTDIR=$directory/dest", 'install');
-
-	my ($version, $share, $library) =
-	  map { my $value = qx("$config" $_); chomp $value; $value } qw(--version --sharedir --pkglibdir);
-	return "extension_destdir = '$directory/dest'\n" if $version =~ /PostgreSQL (\d+)/ && $1 < 18;
-	return "extension_control_path = '$directory/dest$share:\$system'\n"
-	  . "dynamic_library_path = '$directory/dest$library:\$libdir'\n";
-}
-
 my $node = fencing_node('main');
 $node->append_conf('postgresql.conf', stop_point_conf() . <<'CONF');
 wal_level = logical

@@ -1,11 +1,11 @@
-# 006_dump_restore: I1 and I3 over dump and restore. Restored by a superuser, a database has every fence, lease, grant
-# and guard, and its next token is greater than all that were issued before the dump. Restored by its owner, who is no
-# superuser, it has the grants and the guards; what the owner may not restore, the position of the sequence and the
-# fences, is named here error by error, and fast_forward is what cures it.
+# 006_dump_restore: I1, I3 and I5 over dump and restore. Restored by a superuser, a database has every fence, grant
+# and guard, and what was recorded of the source's identity; so its leases are over, and its next token is greater than
+# all of the source. Restored by its owner, who is no superuser, it has the grants and the guards; what the owner may
+# not restore, the two sequences and the fences, is named here error by error, and fast_forward is what cures it.
 #
 # Caught here: a table or sequence that the dump leaves out; grants that hang on the role that ran CREATE EXTENSION;
 # a guard whose arguments do not survive; an owner who can no longer hand rights on; one more error than the manual
-# says.
+# says; a lease that somebody holds in two databases.
 use strict;
 use warnings;
 
@@ -54,12 +54,13 @@ my $highest = $worker->get('SELECT max(fencing.next_token()) FROM generate_serie
 
 my $contents = 'SELECT * FROM fencing.fence ORDER BY resource';
 my $position = 'SELECT last_value, is_called FROM fencing.token_seq';
+my $origin = 'SELECT last_value FROM fencing.origin_seq';
 my $acl = q(SELECT p.oid::regprocedure, acl FROM pg_proc p, unnest(proacl) acl WHERE pronamespace = 'fencing'::regnamespace
 	UNION ALL SELECT c.oid::regclass, acl FROM pg_class c, unnest(relacl) acl WHERE relnamespace = 'fencing'::regnamespace
 	UNION ALL SELECT oid::regnamespace, acl FROM pg_namespace, unnest(nspacl) acl WHERE nspname = 'fencing' ORDER BY 1, 2);
 $acl =~ s/oid::(reg\w+), acl/oid::$1::text, acl::text/g;
 my $triggers = q(SELECT tgrelid::regclass, pg_get_triggerdef(oid), tgenabled FROM pg_trigger WHERE NOT tgisinternal ORDER BY 1, 2);
-my %source = map { $_ => $node->safe_psql('source', $_) } $contents, $position, $acl, $triggers;
+my %source = map { $_ => $node->safe_psql('source', $_) } $contents, $position, $origin, $acl, $triggers;
 
 my $directory = PostgreSQL::Test::Utils::tempdir();
 $node->command_ok(['pg_dump', '-Fc', '-U', app_superuser(), '-f', "$directory/superuser.dump", 'source'],
@@ -111,9 +112,22 @@ is($node->safe_psql('by_superuser', $contents), $source{$contents}, 'fences and 
 is($node->safe_psql('by_superuser', $position), $source{$position}, 'the position of the sequence is equal');
 is($node->safe_psql('by_superuser', $acl), $source{$acl}, 'all privileges are equal');
 is($node->safe_psql('by_superuser', $triggers), $source{$triggers}, 'all guards are equal');
-is($node->safe_psql('by_superuser', q(SELECT count(*) FROM fencing.acquire('job-held'))), '0', 'a lease that was held is held');
-is($node->safe_psql('by_superuser', "SELECT fencing.renew('job-held', $held) IS NOT NULL"), 't',
-	'... and its holder can renew it');
+is($node->safe_psql('by_superuser', $origin), $source{$origin}, 'the identity recorded is that of the source');
+
+# The source's holder works on in the source. Here its lease is over, before anybody has drawn a token.
+is($node->safe_psql('by_superuser', q(SELECT token, holder, expires_at FROM fencing.lookup('job-held'))), "$held||",
+	'of a lease that was held the fence is left');
+is($node->safe_psql('by_superuser', "SELECT fencing.renew('job-held', $held) IS NULL"), 't', '... its holder cannot renew it');
+is($node->safe_psql('by_superuser', "SELECT fencing.release('job-held', $held)"), 'f', '... nor release it');
+is(FencingSession->new($node, dbname => 'by_superuser')->state_of("SELECT fencing.bind('job-held', $held)"), 'TK001',
+	'... and its token is stale');
+is(FencingSession->new($node, dbname => 'by_superuser')->state_of(q(SELECT fencing.advance('external', 4999))), 'TK001',
+	'a fence of tokens from elsewhere stands');
+is($node->safe_psql('by_superuser', $origin), $source{$origin}, 'looking and refusing record nothing');
+is($node->safe_psql('by_superuser', q(SELECT token FROM fencing.acquire('job-held'))), (65 << 40) + 1,
+	'the first grant is of a later epoch: the source\'s, and 64, and the timeline');
+isnt($node->safe_psql('by_superuser', $origin), $source{$origin}, '... and has recorded the new identity');
+is($node->safe_psql('source', "SELECT fencing.renew('job-held', $held) IS NOT NULL"), 't', 'in the source the lease stands');
 works_in('by_superuser', $highest);
 
 # By the owner: each error is expected, and no other. The grants were made through pg_database_owner, so the dump
@@ -122,7 +136,8 @@ works_in('by_superuser', $highest);
 # pass through psql.
 my %refused = (
 	'permission denied for table fence' => 1,
-	'permission denied for sequence token_seq' => 1);
+	'permission denied for sequence token_seq' => 1,
+	'permission denied for sequence origin_seq' => 1);
 my $granted = 4;
 my $authorization = 'permission denied to set session authorization "pg_database_owner"';
 
