@@ -60,15 +60,18 @@ refuse(const TriggerData *data, const Guard *guard, const Refusal &refusal)
 const char *
 missing_hint(const TriggerData *data, const Guard *guard)
 {
-	if (TRIGGER_FIRED_BY_TRUNCATE(data->tg_event))
+	if (TRIGGER_FIRED_BY_TRUNCATE(data->tg_event)) {
+		if (guard->resource != nullptr && core::is_constant(guard->resource->parts))
+			return "fencing.bind() the resource or SET LOCAL fencing.token in the same "
+				   "transaction.";
 		return "Use DELETE with a token, or fencing.unprotect() the table.";
+	}
 	if (settings::has_left_over_token())
 		return "The setting fencing.token counts only in the transaction that sets it: BEGIN; SET "
 			   "LOCAL fencing.token = ...; the write; COMMIT.";
 	if (guard->resource != nullptr)
 		return "fencing.bind() the resource or SET LOCAL fencing.token in the transaction that "
-			   "writes: as statements of their own in autocommit both end before the next "
-			   "statement begins.";
+			   "writes: in autocommit each statement is one of its own.";
 	if (TRIGGER_FIRED_BY_DELETE(data->tg_event))
 		return "SET LOCAL fencing.token in this transaction: a DELETE names no column.";
 	if (guard->source == core::Source::transaction)

@@ -58,6 +58,16 @@ detail_of(std::int64_t presented, core::FenceState state, const std::optional<Fe
 		static_cast<long long>(state.epoch));
 }
 
+const char *
+hint_of(core::FenceState state, bool external, std::int64_t presented)
+{
+	if (external)
+		return "A greater token has been seen. Stop, take the lock again where it is issued, and "
+			   "do not "
+			   "retry with this token.";
+	return core::is_of_earlier_epoch(state, external, presented) ? ended_hint : stale_hint;
+}
+
 // Equal is fine and changes nothing. Raises TK001, or 55000 for a resource issued here.
 bool
 needs_raise(const std::optional<FenceRow> &row, const text *resource, std::int64_t token)
@@ -168,13 +178,14 @@ refusal_of(core::Verdict verdict, const text *resource, std::int64_t presented,
 	switch (verdict) {
 	case core::Verdict::stale:
 		return {ERRCODE_STALE_TOKEN, psprintf("stale fencing token for resource \"%s\"", name),
-			detail_of(presented, state, row),
-			core::is_of_earlier_epoch(state, external, presented) ? ended_hint : stale_hint};
+			detail_of(presented, state, row), hint_of(state, external, presented)};
 	case core::Verdict::unissued:
 		return {ERRCODE_UNISSUED_TOKEN,
 			psprintf("fencing token was never issued for resource \"%s\"", name),
 			detail_of(presented, state, row),
-			"Present the token that fencing.acquire() has returned."};
+			state.fence == core::no_token
+				? "It was never acquired, or has been pruned or forgotten: acquire it."
+				: "Present the token that fencing.acquire() has returned."};
 	case core::Verdict::missing:
 		return {ERRCODE_MISSING_TOKEN,
 			psprintf("write to resource \"%s\" carries no fencing token", name), nullptr, nullptr};
