@@ -59,11 +59,11 @@ MERGE INTO task USING (VALUES (1)) AS s (id) ON task.id = s.id
     WHEN NOT MATCHED BY SOURCE THEN UPDATE SET state = 'by source', token = :stale;
 MERGE INTO task USING (VALUES (1)) AS s (id) ON task.id = s.id
     WHEN NOT MATCHED BY SOURCE AND task.id = 3 THEN UPDATE SET state = 'by source', token = :valid
-    RETURNING merge_action(), id, state;
+    RETURNING merge_action(), task.id, state;
 BEGIN;
 SELECT fencing.bind('resource_guard_merge_cte/1', :valid) \gset
 MERGE INTO task USING (VALUES (1)) AS s (id) ON task.id = s.id WHEN NOT MATCHED BY SOURCE AND task.id = 4 THEN DELETE
-    RETURNING merge_action(), id, state;
+    RETURNING merge_action(), task.id, state;
 COMMIT;
 
 -- What MERGE writes in a WITH is sealed, beside what the statement itself writes.
