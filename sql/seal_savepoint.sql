@@ -120,6 +120,21 @@ SELECT raise(6) \gset
 COMMIT;
 SELECT fence(6);
 
+-- ... also when that one has claimed something of its own.
+BEGIN;
+SAVEPOINT a;
+SELECT fencing.bind('seal_savepoint/24', 33) \gset
+SAVEPOINT b;
+SELECT fencing.bind('seal_savepoint/25', 33) \gset
+INSERT INTO task VALUES (26, 33);
+RELEASE b;
+SELECT bound();
+ROLLBACK TO a;
+SELECT bound();
+SELECT raise(24), raise(25), raise(26) \gset
+COMMIT;
+SELECT fence(24), fence(25), fence(26);
+
 -- What was there before the savepoint stays, whatever happens in it.
 BEGIN;
 SELECT fencing.bind('seal_savepoint/7', 33) \gset
