@@ -326,7 +326,33 @@ SET TRANSACTION READ ONLY;
 COMMIT;
 SELECT fence(10);
 
-SELECT count(fencing.forget(name)) FROM unnest('{1,3,4,5,6,7,8,9,10,old,small,whole,one}'::text[]) AS n, concat('external_guard/', n) AS name;
+-- Two guards of different issuers on one resource: within a transaction it has one issuer as well, also after a prune
+-- and a savepoint that is rolled back.
+CREATE TABLE issued_here (name text, token bigint);
+SELECT fencing.protect('issued_here', 'token', 'external_guard/{name}');
+CREATE TABLE elsewhere (name text, token bigint);
+SELECT fencing.protect('elsewhere', 'token', 'external_guard/{name}', issuer => 'external');
+SELECT token AS here FROM fencing.acquire('external_guard/both', '1 hour') \gset
+BEGIN;
+INSERT INTO issued_here VALUES ('both', :here);
+SELECT fencing.forget('external_guard/both');
+SAVEPOINT s;
+INSERT INTO elsewhere VALUES ('both', 3);
+ROLLBACK TO s;
+COMMIT;
+BEGIN;
+INSERT INTO elsewhere VALUES ('late', 5);
+SELECT token AS here FROM fencing.acquire('external_guard/late', '1 hour') \gset
+SAVEPOINT s;
+INSERT INTO issued_here VALUES ('late', :here);
+ROLLBACK TO s;
+SELECT fencing.bind('external_guard/late', :here);
+ROLLBACK TO s;
+COMMIT;
+SELECT (SELECT count(*) FROM issued_here) AS issued_here, (SELECT count(*) FROM elsewhere) AS elsewhere;
+SELECT resource, holder, expires_at IS NOT NULL AS leased FROM fencing.lookup('external_guard/both');
+
+SELECT count(fencing.forget(name)) FROM unnest('{both,1,3,4,5,6,7,8,9,10,old,small,whole,one}'::text[]) AS n, concat('external_guard/', n) AS name;
 SET client_min_messages = warning;
 DROP SCHEMA test_external_guard CASCADE;
 DROP ROLE regress_fencing_writer;

@@ -74,11 +74,24 @@ SELECT fencing.advance('resource_guard_observe/both', 35);
 INSERT INTO enforced VALUES (2, 35);
 \set VERBOSITY terse
 COMMIT;
+-- What is stale in observe mode does not keep the fence from the enforced token, which is higher.
+BEGIN;
+INSERT INTO observed VALUES (4, 35);
+INSERT INTO enforced VALUES (4, 39);
+SELECT fencing.advance('resource_guard_observe/both', 36);
+COMMIT;
+SELECT token FROM fencing.lookup('resource_guard_observe/both');
+-- READ ONLY by then: what is only observed raises nothing, and is no error.
+BEGIN;
+INSERT INTO observed VALUES (5, 40);
+SET TRANSACTION READ ONLY;
+COMMIT;
+SELECT token FROM fencing.lookup('resource_guard_observe/both');
 -- The other way round it is refused.
 BEGIN;
-INSERT INTO enforced VALUES (3, 35);
-SELECT fencing.advance('resource_guard_observe/both', 36);
-INSERT INTO observed VALUES (3, 36);
+INSERT INTO enforced VALUES (3, 39);
+SELECT fencing.advance('resource_guard_observe/both', 41);
+INSERT INTO observed VALUES (3, 41);
 COMMIT;
 \set VERBOSITY sqlstate
 SELECT 'observed' AS name, * FROM observed UNION ALL SELECT 'enforced', * FROM enforced ORDER BY 1, 2;

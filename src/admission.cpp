@@ -130,7 +130,7 @@ bool
 is_admitted_already(const Guard *guard, const Claim *claim, std::int64_t presented)
 {
 	return claim != nullptr && claim->checked == guard->statement->serial &&
-		claim->external == guard->external && claim->top->highest == presented &&
+		claim->top->external == guard->external && claim->top->highest == presented &&
 		claim->top->lowest[!observes(guard)] == presented;
 }
 
@@ -147,13 +147,13 @@ admit_resource(const TriggerData *data, Guard *guard, std::string_view resource,
 	const text *name = cstring_to_text_with_len(resource.data(), static_cast<int>(resource.size()));
 	std::optional<FenceRow> row = peek_fence(name, guard->statement->serial);
 	core::FenceState state = state_of(row, claim);
-	core::Verdict verdict = core::judge_resource(state, guard->external, presented);
+	core::Verdict verdict = judge(state, claim, guard->external, presented);
 
 	// A trigger may have acquired it since the statement began.
 	if (verdict != core::Verdict::accepted) {
 		row = read_fence(name);
 		state = state_of(row, claim);
-		verdict = core::judge_resource(state, guard->external, presented);
+		verdict = judge(state, claim, guard->external, presented);
 	}
 	if (verdict != core::Verdict::accepted) {
 		refuse(data, guard, refusal_of(verdict, name, presented, state, row, guard->external));

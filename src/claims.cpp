@@ -173,7 +173,7 @@ free_level(ClaimLevel *level)
 }
 
 Claim *
-claim_of(std::string_view resource, bool external)
+claim_of(std::string_view resource)
 {
 	require_open_claims();
 	make_room();
@@ -187,7 +187,6 @@ claim_of(std::string_view resource, bool external)
 		claims.last = &slot->claim->next;
 		claims.count++;
 	}
-	slot->claim->external = external;
 	return slot->claim;
 }
 
@@ -213,6 +212,7 @@ hand_to_parent(Nesting *nesting)
 		level->nesting = parent;
 		if (below != nullptr && below->nesting == parent) {
 			// The parent has a level of its own, in its own chain: it takes the values.
+			below->external = level->external;
 			below->bound = level->bound;
 			below->binding_enforced = level->binding_enforced;
 			below->lowest[0] = level->lowest[0];
@@ -298,9 +298,10 @@ lowest_claimed(const ClaimLevel *level, bool enforced)
 Claim *
 claim_binding(const text *resource, bool external, std::int64_t token, bool enforced)
 {
-	Claim *claim = claim_of(view_of(resource), external);
+	Claim *claim = claim_of(view_of(resource));
 	ClaimLevel *level = writable_level(claim);
 
+	level->external = external;
 	level->bound = token;
 	level->binding_enforced = level->binding_enforced || enforced;
 	level->highest = Max(level->highest, token);
@@ -310,9 +311,10 @@ claim_binding(const text *resource, bool external, std::int64_t token, bool enfo
 Claim *
 claim_write(std::string_view resource, bool external, std::int64_t token, bool enforced)
 {
-	Claim *claim = claim_of(resource, external);
+	Claim *claim = claim_of(resource);
 	ClaimLevel *level = writable_level(claim);
 
+	level->external = external;
 	level->lowest[enforced] = lower_of(level->lowest[enforced], token);
 	level->highest = Max(level->highest, token);
 	return claim;

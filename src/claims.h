@@ -19,6 +19,7 @@ struct ClaimLevel {
 	ClaimLevel *below;
 	ClaimLevel *next_of_nesting; // other claims with a level of the same nesting
 	struct Claim *claim;
+	bool external;          // where the tokens come from
 	int nesting;            // of the subtransaction that made this level
 	std::int64_t bound;     // the greatest token bound to; 0: not bound
 	bool binding_enforced;  // false: bound in observe mode only
@@ -32,8 +33,7 @@ struct ClaimLevel {
 std::int64_t lowest_claimed(const ClaimLevel *level, bool enforced);
 
 struct Claim {
-	const text *resource; // compared bytewise
-	bool external;
+	const text *resource;  // compared bytewise
 	ClaimLevel *top;       // null: rolled back
 	ClaimLevel first;      // most claims need no other level
 	Claim *next;           // in the order in which they were made

@@ -54,18 +54,6 @@ identity_of(Oid tokens)
 		reinterpret_cast<const unsigned char *>(&identity), sizeof(identity), 0);
 }
 
-// Makes every backend work its epoch out again, at once: what it follows from is not transactional.
-void
-announce(Oid tokens)
-{
-	SharedInvalidationMessage message = {};
-
-	message.rc.id = SHAREDINVALRELCACHE_ID;
-	message.rc.dbId = MyDatabaseId;
-	message.rc.relId = tokens;
-	SendSharedInvalidMessages(&message, 1);
-}
-
 // What the record becomes, under the lock of its page.
 struct Entry {
 	std::uint64_t identity;
@@ -129,6 +117,18 @@ current_epoch()
 	return epoch;
 }
 
+// At once and not at COMMIT: what an epoch follows from is not transactional.
+void
+announce_epoch(Relation tokens)
+{
+	SharedInvalidationMessage message = {};
+
+	message.rc.id = SHAREDINVALRELCACHE_ID;
+	message.rc.dbId = MyDatabaseId;
+	message.rc.relId = RelationGetRelid(tokens);
+	SendSharedInvalidMessages(&message, 1);
+}
+
 std::int64_t
 enter_epoch(Relation tokens, const FormData_pg_sequence &options, std::int64_t at_least)
 {
@@ -146,6 +146,8 @@ enter_epoch(Relation tokens, const FormData_pg_sequence &options, std::int64_t a
 	bool changed = change_value(origin, record_epoch, &entry);
 
 	close_sequence(origin);
+	if (changed)
+		announce_epoch(tokens);
 	if (entry.epoch > entry.last)
 		ereport(ERROR,
 			(errcode(ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED),
@@ -159,8 +161,6 @@ enter_epoch(Relation tokens, const FormData_pg_sequence &options, std::int64_t a
 					: 0));
 	FENCING_STOP_POINT("epoch_recorded");
 	(void)raise_sequence(tokens, options, core::start_of_epoch(entry.epoch));
-	if (changed)
-		announce(sequence);
 	if (core::epoch_of(entry.last_token) < entry.epoch)
 		ereport(LOG,
 			(errmsg(

@@ -28,4 +28,7 @@ std::int64_t current_epoch();
 std::int64_t enter_epoch(
 	Relation tokens, const FormData_pg_sequence &options, std::int64_t at_least);
 
+// Makes every backend work its epoch out again, before it judges the next time.
+void announce_epoch(Relation tokens);
+
 } // namespace fencing

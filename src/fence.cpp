@@ -14,6 +14,7 @@
 #include "settings.h"
 
 extern "C" {
+#include "access/transam.h"
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "utils/builtins.h"
@@ -80,6 +81,17 @@ needs_raise(const std::optional<FenceRow> &row, const text *resource, std::int64
 	return !row || token > row->token;
 }
 
+// Where it stands already, it may stand by a write that its COMMIT has not waited for.
+bool
+needs_raise_or_settle(const std::optional<FenceRow> &row, const text *resource, std::int64_t token)
+{
+	if (needs_raise(row, resource, token))
+		return true;
+	if (settings::durable_grants())
+		XLogFlush(TransactionIdGetCommitLSN(row->writer));
+	return false;
+}
+
 bool
 forget(const text *resource)
 {
@@ -113,9 +125,9 @@ bind(const text *resource, std::int64_t token)
 	bool enforced = settings::enforcement() == settings::Enforcement::enforce;
 	std::optional<FenceRow> row = read_fence(resource);
 	const Claim *claim = find_claim(view_of(resource));
-	bool external = row ? row->external : claim != nullptr && claim->external;
+	bool external = row ? row->external : claim != nullptr && claim->top->external;
 	core::FenceState state = state_of(row, claim);
-	core::Verdict verdict = core::judge_resource(state, external, token);
+	core::Verdict verdict = judge(state, claim, external, token);
 
 	if (verdict != core::Verdict::accepted) {
 		report(
@@ -162,11 +174,19 @@ state_of(const std::optional<FenceRow> &row, const Claim *claim)
 {
 	core::FenceState state = {row ? row->token : core::no_token, row && row->external, 0};
 
-	if (claim != nullptr && claim->external && (!row || row->external))
+	if (claim != nullptr && claim->top->external && (!row || row->external))
 		return {Max(state.fence, claim->top->highest), true, 0};
 	if (!state.external)
 		state.epoch = current_epoch();
 	return state;
+}
+
+core::Verdict
+judge(core::FenceState state, const Claim *claim, bool external, std::int64_t presented)
+{
+	if (claim != nullptr && claim->top->external != external)
+		return core::Verdict::other_issuer;
+	return core::judge_resource(state, external, presented);
 }
 
 Refusal
@@ -205,7 +225,7 @@ raise_fence(const text *resource, const std::optional<FenceRow> &row, std::int64
 {
 	if (!row) {
 		insert_fence(FenceRow{{}, resource, token, /*external=*/true, nullptr, nullptr,
-			std::nullopt, std::nullopt, std::nullopt, false});
+			std::nullopt, std::nullopt, std::nullopt, false, InvalidTransactionId});
 		return Written::done;
 	}
 
@@ -223,13 +243,13 @@ FENCING_FUNCTION(fencing_advance)
 	std::int64_t token = fencing::token_argument(fcinfo, 1);
 
 	fencing::begin_change("fencing.advance()");
-	if (!fencing::needs_raise(fencing::read_fence(resource), resource, token))
+	if (!fencing::needs_raise_or_settle(fencing::read_fence(resource), resource, token))
 		PG_RETURN_INT64(token);
 
 	fencing::change_resource(resource, fencing::Strength::exclusive, [&] {
 		std::optional<fencing::FenceRow> row = fencing::read_fence(resource);
 
-		if (!fencing::needs_raise(row, resource, token))
+		if (!fencing::needs_raise_or_settle(row, resource, token))
 			return fencing::Outcome::nothing;
 		return fencing::raise_fence(resource, row, token) == fencing::Written::done
 			? fencing::Outcome::written

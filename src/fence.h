@@ -20,6 +20,10 @@ void commit_durably();
 // transaction itself has seen, and that is not in the table before it commits. `claim` may be null.
 core::FenceState state_of(const std::optional<FenceRow> &row, const Claim *claim);
 
+// A resource has one issuer within a transaction as well.
+core::Verdict judge(
+	core::FenceState state, const Claim *claim, bool external, std::int64_t presented);
+
 // What to say of a verdict that is not `accepted`.
 Refusal refusal_of(core::Verdict verdict, const text *resource, std::int64_t presented,
 	core::FenceState state, const std::optional<FenceRow> &row, bool external);

@@ -78,7 +78,7 @@ row_of(HeapTuple tuple, TupleDesc description)
 		DatumGetBool(values[external]), nulls[holder] ? nullptr : DatumGetTextPP(values[holder]),
 		nulls[ttl] ? nullptr : DatumGetIntervalP(values[ttl]), time_of(values, nulls, acquired_at),
 		time_of(values, nulls, expires_at), time_of(values, nulls, released_at),
-		is_being_changed(tuple->t_data)};
+		is_being_changed(tuple->t_data), HeapTupleHeaderGetXmin(tuple->t_data)};
 }
 
 FenceRow
@@ -328,6 +328,12 @@ void
 reach_fences(int timeout_ms)
 {
 	with_lock_timeout(timeout_ms, [] { table_close(open_fences(RowExclusiveLock), NoLock); });
+}
+
+bool
+reach_fences_at_once()
+{
+	return ConditionalLockRelationOid(own_relation("fence"), RowExclusiveLock);
 }
 
 void

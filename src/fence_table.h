@@ -26,13 +26,16 @@ struct FenceRow {
 	std::optional<TimestampTz> acquired_at;
 	std::optional<TimestampTz> expires_at;
 	std::optional<TimestampTz> released_at;
-	bool being_changed; // by an open transaction; a write will find the row busy
+	bool being_changed;   // by an open transaction; a write will find the row busy
+	TransactionId writer; // of the version
 };
 static_assert(survives_longjmp<FenceRow>);
 
 // Waits at most that long for somebody who has locked the whole table, then raises 55P03; nothing
 // that follows in the transaction waits for the table.
 void reach_fences(int timeout_ms);
+// False when somebody has locked it.
+bool reach_fences_at_once();
 
 // The row as committed now, or as this transaction left it.
 std::optional<FenceRow> read_fence(const text *resource);

@@ -107,7 +107,7 @@ try_grant(const Request &request, const ResourceLock &lock, int timeout_ms)
 		// After the lock: a caller that has waited longer than its ttl gets the full ttl.
 		TimestampTz now = GetCurrentTimestamp();
 		FenceRow granted{{}, request.resource, 0, /*external=*/false, request.holder, request.ttl,
-			now, expiry(now, request.ttl), std::nullopt, false};
+			now, expiry(now, request.ttl), std::nullopt, false, InvalidTransactionId};
 
 		// The draw waits for an open ALTER SEQUENCE only.
 		with_lock_timeout(within_lock_timeout(longest_wait_ms),

@@ -118,15 +118,21 @@ read_claimed(void (*read)(const std::optional<FenceRow> &row, void *walk))
 	read_fences(next_key, read, &walk);
 }
 
-// A fence that reaches the token will not fall below it again; so a claim that needs no raise now
-// never will, and one that does takes its lock exclusively from the start: two that upgraded would
-// wait for each other.
+bool
+is_enforced(const Claim *claim)
+{
+	return lowest_claimed(claim->top, /*enforced=*/true) != core::no_token;
+}
+
+// A fence that reaches the token does not fall below it again, but by forget(); so a claim that needs
+// no raise now never will, and one that does takes its lock exclusively from the start: two that
+// upgraded would wait for each other.
 void
 find_raise(const std::optional<FenceRow> &row, void *walk)
 {
 	Claim *claim = claim_read(walk);
 
-	claim->raises = claim->external && (!row || row->token < claim->top->highest);
+	claim->raises = claim->top->external && (!row || row->token < claim->top->highest);
 }
 
 std::size_t
@@ -138,7 +144,7 @@ list_claims(Sealed *list)
 
 	for (Claim *claim = counting(all_claims()); claim != nullptr; claim = counting(claim->next)) {
 		list[count++] = {claim, lock_of(fences, claim->resource)};
-		external = external || claim->external;
+		external = external || claim->top->external;
 	}
 	if (external)
 		read_claimed(find_raise);
@@ -191,8 +197,7 @@ group_of(const Sealed *list, std::size_t count, LOCKTAG ResourceLock::*tag)
 
 	while (group.count < count && compare_tags(list[group.count].lock.*tag, list->lock.*tag) == 0) {
 		group.raises = group.raises || list[group.count].claim->raises;
-		group.enforced =
-			group.enforced || lowest_claimed(list[group.count].claim->top, true) != core::no_token;
+		group.enforced = group.enforced || is_enforced(list[group.count].claim);
 		group.count++;
 	}
 	return group;
@@ -237,22 +242,21 @@ lock_buckets(Sealed *list, std::size_t count, TimestampTz deadline)
 	}
 }
 
-// Whether what was claimed still stands; raises where it is enforced, else warns.
-bool
+// Raises when what was claimed does not stand any more; warns where it was only observed.
+void
 still_stands(const Claim *claim, const std::optional<FenceRow> &row, bool enforced)
 {
 	std::int64_t token = lowest_claimed(claim->top, enforced);
 
 	if (token == core::no_token)
-		return true;
+		return;
 
 	core::FenceState state = state_of(row, nullptr);
-	core::Verdict verdict = core::judge_resource(state, claim->external, token);
+	core::Verdict verdict = core::judge_resource(state, claim->top->external, token);
 
 	if (verdict != core::Verdict::accepted)
 		report(enforced ? ERROR : WARNING,
-			refusal_of(verdict, claim->resource, token, state, row, claim->external));
-	return verdict == core::Verdict::accepted;
+			refusal_of(verdict, claim->resource, token, state, row, claim->top->external));
 }
 
 void
@@ -261,23 +265,48 @@ check_claim(const std::optional<FenceRow> &row, void *walk)
 	const Claim *claim = claim_read(walk);
 	std::int64_t highest = claim->top->highest;
 
-	(void)still_stands(claim, row, /*enforced=*/true);
-	if (!still_stands(claim, row, /*enforced=*/false) || !claim->raises ||
-		(row && row->token >= highest))
+	still_stands(claim, row, /*enforced=*/true);
+	still_stands(claim, row, /*enforced=*/false);
+	// What was only observed may be of the other issuer.
+	if (!claim->top->external || (row && (!row->external || row->token >= highest)))
 		return;
+	if (!is_enforced(claim)) {
+		if (claim->raises && !XactReadOnly)
+			(void)raise_fence(claim->resource, row, highest);
+		return;
+	}
 	PreventCommandIfReadOnly("a raise of a fence");
-	// The lock keeps everybody away but somebody who changes the table by hand.
-	if (raise_fence(claim->resource, row, highest) != Written::done)
+	// It stood when the lock was chosen and was forgotten since, or somebody changes the table by hand.
+	if (!claim->raises || raise_fence(claim->resource, row, highest) != Written::done)
 		raise_resource_busy(claim->resource);
+}
+
+// A raise writes the table, which somebody may have locked. What is only observed does not wait.
+void
+reach_fences_to_raise(Sealed *list, std::size_t count, TimestampTz deadline)
+{
+	bool raises = false;
+	bool enforced = false;
+
+	for (std::size_t i = 0; i < count; i++) {
+		raises = raises || list[i].claim->raises;
+		enforced = enforced || (list[i].claim->raises && is_enforced(list[i].claim));
+	}
+	if (enforced)
+		reach_fences(Max(milliseconds_until(deadline), 1));
+	else if (raises && !reach_fences_at_once())
+		give_up_raises(list, count);
 }
 
 void
 seal(bool prepare)
 {
 	// The callback stands in the server's list twice; the first call has done it all.
-	if (claim_count() == 0 || claims_are_closed())
+	if (claims_are_closed())
 		return;
 	close_claims();
+	if (claim_count() == 0)
+		return;
 
 	auto *list = static_cast<Sealed *>(
 		MemoryContextAllocHuge(TopTransactionContext, claim_count() * sizeof(Sealed)));
@@ -292,12 +321,7 @@ seal(bool prepare)
 				errmsg("cannot PREPARE a transaction over more than %zu fenced resources",
 					most_exact_locks),
 				errdetail("Until it is finished, it would hold up every grant of the database.")));
-	for (std::size_t i = 0; i < count; i++) {
-		if (!list[i].claim->raises)
-			continue;
-		reach_fences(Max(milliseconds_until(deadline), 1));
-		break;
-	}
+	reach_fences_to_raise(list, count, deadline);
 	// Writes need one; detoasting does, too.
 	PushActiveSnapshot(GetTransactionSnapshot());
 	if (escalated)

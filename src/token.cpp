@@ -103,12 +103,14 @@ draw_token(std::int64_t fence)
 
 	std::int64_t epoch = enter_epoch(sequence, options, core::epoch_of(fence));
 	std::int64_t token;
+	std::int64_t below;
 
-	while ((token = draw_value(sequence, options, core::end_of_epoch(epoch))) <= fence) {
+	while ((token = draw_value(sequence, options, core::end_of_epoch(epoch))) <=
+		(below = Max(fence, core::start_of_epoch(epoch)))) {
 		if (token == core::no_token) // used up, or somebody has begun the next
 			epoch = enter_epoch(sequence, options, epoch + 1);
 		else // somebody has set the sequence back: heal it, once for all resources below the fence
-			(void)raise_sequence(sequence, options, fence);
+			(void)raise_sequence(sequence, options, below);
 	}
 	close_sequence(sequence);
 	return token;
@@ -141,6 +143,9 @@ FENCING_FUNCTION(fencing_fast_forward)
 	fencing::require_safe(sequence, options, /*draws=*/false);
 	(void)fencing::enter_epoch(sequence, options, fencing::core::epoch_of(above));
 	std::int64_t exceeded = fencing::raise_sequence(sequence, options, above);
+
+	// Also where another session has entered the epoch, and may not have come to say so.
+	fencing::announce_epoch(sequence);
 
 	fencing::close_sequence(sequence);
 	PG_RETURN_INT64(exceeded);

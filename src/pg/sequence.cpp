@@ -12,6 +12,8 @@
 
 #include "pg/sequence.h"
 
+#include "pg/stop_point.h"
+
 extern "C" {
 #include "access/generic_xlog.h"
 #include "access/htup_details.h"
@@ -147,19 +149,23 @@ draw_value(Relation sequence, const FormData_pg_sequence &options, std::int64_t 
 		return 0;
 	}
 
+	// Before the redo pointer is read: a checkpoint that begins after that finds the page dirty, and
+	// waits for its lock. One that found it clean would complete without the value that is drawn here,
+	// and with a redo pointer beyond what was logged ahead.
+	MarkBufferDirty(buffer);
+
 	std::int64_t ahead = position->log_cnt - 1;
 
 	if (has_to_log(page)) {
 		ahead = Min(log_ahead, (Min(most, options.seqmax) - value) / options.seqincrement);
 		log_position(sequence, buffer, value + ahead * options.seqincrement);
+	} else {
+		FENCING_STOP_POINT("draw_unlogged");
 	}
 	// The page itself stands at the value; only WAL knows the position ahead.
-	START_CRIT_SECTION();
 	position->last_value = value;
 	position->is_called = true;
 	position->log_cnt = ahead;
-	MarkBufferDirty(buffer);
-	END_CRIT_SECTION();
 	unlock_and_flush(buffer);
 	return value;
 }

@@ -110,6 +110,16 @@ foreach my $round (1 .. 10)
 	nothing_repeats($next, 'no token comes twice after all these crashes');
 }
 
+# An equal advance raises nothing, but what it confirms must be durable: the fence may stand by a write whose COMMIT has
+# not waited.
+$node->safe_psql('postgres', 'SET synchronous_commit = on; CREATE TABLE sight (fence_token bigint); '
+	  . q(SELECT fencing.protect('sight', 'fence_token', 'sight', issuer => 'external')));
+foreach my $round (1 .. 3)
+{
+	run_and_crash("INSERT INTO sight VALUES (10 * $round)", "SELECT fencing.advance('sight', 10 * $round)");
+	is(fence_of('sight'), 10 * $round, "round $round: a fence raised by sight survives once an advance has confirmed it");
+}
+
 # Waived: a crash takes grants back, and with them the refusal of the tokens before; never the numbers.
 my ($grants_lost, $advances_lost) = (0, 0);
 foreach my $round (1 .. 4)

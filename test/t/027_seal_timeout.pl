@@ -177,6 +177,15 @@ foreach my $case (
 	}
 }
 
+# What is only observed waits for nothing.
+$session->get("$long; CREATE TABLE seen (n int, fence_token bigint); SELECT fencing.protect('seen', 'fence_token', resource => 'seen-{n}', issuer => 'external', mode => 'observe')");
+$holder->get('BEGIN; LOCK TABLE fencing.fence IN SHARE MODE');
+is($session->state_of('INSERT INTO seen VALUES (1, 10)', 30), '00000', 'an observed COMMIT does not wait for the table');
+cmp_ok($session->elapsed, '<', $slack, '... and is done soon');
+$holder->get('ROLLBACK');
+is($session->state_of('INSERT INTO seen VALUES (1, 10)', 30), '00000', '... the next raises the fence');
+is($watcher->get(q(SELECT token FROM fencing.lookup('seen-1'))), '10', '... as it should');
+
 is($session->state_of('SET fencing.seal_timeout = 0'), '22023', 'a timeout of 0 would be none: it is refused');
 is($session->get('RESET fencing.seal_timeout; SHOW fencing.seal_timeout'), '10s', 'the default is 10 s');
 
