@@ -273,11 +273,12 @@ read_fences(bool (*next)(FenceKey *key, void *argument),
 	void (*read)(const std::optional<FenceRow> &row, void *argument), void *argument)
 {
 	Relation fences = open_fences(AccessShareLock);
-	Relation index = index_open(compat::primary_key_index(fences), AccessShareLock);
 	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
-	IndexScanDesc scan = compat::begin_index_scan(fences, index, snapshot);
 	TupleTableSlot *slot = table_slot_create(fences, nullptr);
-	BlockNumber blocks = 0; // asked for when it matters
+	// Asked for when they matter: most often each row is where it was seen.
+	BlockNumber blocks = 0;
+	Relation index = nullptr;
+	IndexScanDesc scan = nullptr;
 	FenceKey key = {};
 
 	while (next(&key, argument)) {
@@ -286,14 +287,20 @@ read_fences(bool (*next)(FenceKey *key, void *argument),
 
 		std::optional<FenceRow> row = row_seen_before(fences, blocks, snapshot, slot, &key);
 
+		if (!row && scan == nullptr) {
+			index = index_open(compat::primary_key_index(fences), AccessShareLock);
+			scan = compat::begin_index_scan(fences, index, snapshot);
+		}
 		if (!row && find_by_index(scan, slot, key.resource))
 			row = row_in(slot);
 		read(row, argument);
 	}
 	ExecDropSingleTupleTableSlot(slot);
-	index_endscan(scan);
+	if (scan != nullptr) {
+		index_endscan(scan);
+		index_close(index, NoLock);
+	}
 	UnregisterSnapshot(snapshot);
-	index_close(index, NoLock);
 	// Kept to the end of the transaction: what was read stays true of an installed extension.
 	table_close(fences, NoLock);
 }
