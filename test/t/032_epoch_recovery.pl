@@ -111,7 +111,7 @@ foreach my $how ('a crash', 'another', 'a clean restart', 'the death of one proc
 	}
 	elsif ($how =~ /restart/)
 	{
-		$server->restart('fast');
+		$server->restart;
 		$session = FencingSession->new($server);
 	}
 	else
