@@ -20,7 +20,7 @@ COMMENT ON COLUMN fencing.fence.external IS 'True when the tokens of the resourc
 COMMENT ON COLUMN fencing.fence.holder IS 'The label of who was granted the lease; NULL when none was given';
 COMMENT ON COLUMN fencing.fence.ttl IS 'The time to live last granted; NULL for a resource issued elsewhere';
 COMMENT ON COLUMN fencing.fence.acquired_at IS 'When the lease was granted, by clock_timestamp() under the lock';
-COMMENT ON COLUMN fencing.fence.expires_at IS 'When others may acquire; says nothing about whether a write is accepted';
+COMMENT ON COLUMN fencing.fence.expires_at IS 'When others may acquire, unless a new epoch has ended the lease before (fencing.lookup() knows); says nothing about whether a write is accepted';
 COMMENT ON COLUMN fencing.fence.released_at IS 'When the holder gave the lease back; NULL while it has not';
 SELECT pg_catalog.pg_extension_config_dump('fencing.fence', '');
 
@@ -37,7 +37,7 @@ COMMENT ON FUNCTION fencing.forget(text) IS
 CREATE FUNCTION fencing.bind(resource text, token bigint) RETURNS bigint
 LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'fencing_bind';
 COMMENT ON FUNCTION fencing.bind(text, bigint) IS
-'Ties the running transaction to a resource and a token, and returns the token: the transaction can commit only while the token is not stale, whatever tables it writes; and guarded writes for the resource carry the token. Follows savepoints. On a resource issued here the token must be the current one, on one advanced from elsewhere the fence or more (more raises the fence at COMMIT). Of two binds the higher counts. fencing.enforcement applies: observe warns instead of an error, and off binds nothing. Errors: TK001 for a stale token, now or at COMMIT; TK003 for one that was never granted, or an unknown resource; 22004 for NULL, 22023 for a token below 1 or a bad resource name; 25006 on a standby, and at COMMIT when a read-only transaction would have to raise the fence; 55P03 at COMMIT after fencing.seal_timeout.';
+'Ties the running transaction to a resource and a token, and returns the token: the transaction can commit only while the token is not stale, whatever tables it writes; and guarded writes for the resource carry the token. Follows savepoints. On a resource issued here the token must be the current one, on one advanced from elsewhere the fence or more (more raises the fence at COMMIT). Of two binds the higher counts. fencing.enforcement applies: observe warns instead of an error, and off binds nothing. Errors: TK001 for a stale token, now or at COMMIT, or one issued here in an earlier epoch (token >> 40); TK003 for one that was never granted, or an unknown resource; 22004 for NULL, 22023 for a token below 1 or a bad resource name; 25006 on a standby, and at COMMIT when a read-only transaction would have to raise the fence; 55P03 at COMMIT after fencing.seal_timeout.';
 
 CREATE FUNCTION fencing.bound(OUT resource text, OUT token bigint) RETURNS SETOF record
 LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'fencing_bound';
