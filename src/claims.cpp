@@ -212,12 +212,7 @@ hand_to_parent(Nesting *nesting)
 		level->nesting = parent;
 		if (below != nullptr && below->nesting == parent) {
 			// The parent has a level of its own, in its own chain: it takes the values.
-			below->external = level->external;
-			below->bound = level->bound;
-			below->binding_enforced = level->binding_enforced;
-			below->lowest[0] = level->lowest[0];
-			below->lowest[1] = level->lowest[1];
-			below->highest = level->highest;
+			static_cast<Claimed &>(*below) = *level;
 			level->claim->top = below;
 			*link = level->next_of_nesting;
 			free_level(level);
@@ -289,10 +284,10 @@ find_claim(std::string_view resource)
 }
 
 std::int64_t
-lowest_claimed(const ClaimLevel *level, bool enforced)
+lowest_claimed(const Claimed *claimed, bool enforced)
 {
 	return lower_of(
-		level->lowest[enforced], level->binding_enforced == enforced ? level->bound : 0);
+		claimed->lowest[enforced], claimed->binding_enforced == enforced ? claimed->bound : 0);
 }
 
 Claim *
@@ -334,6 +329,14 @@ Claim *
 all_claims()
 {
 	return claims.first;
+}
+
+Claim *
+next_counting(Claim *claim)
+{
+	while (claim != nullptr && claim->top == nullptr)
+		claim = claim->next;
+	return claim;
 }
 
 std::size_t

@@ -15,22 +15,26 @@ extern "C" {
 
 namespace fencing {
 
-struct ClaimLevel {
-	ClaimLevel *below;
-	ClaimLevel *next_of_nesting; // other claims with a level of the same nesting
-	struct Claim *claim;
+// What is claimed of a resource.
+struct Claimed {
 	bool external;          // where the tokens come from
-	int nesting;            // of the subtransaction that made this level
 	std::int64_t bound;     // the greatest token bound to; 0: not bound
 	bool binding_enforced;  // false: bound in observe mode only
 	std::int64_t lowest[2]; // of the tokens written with, observed and enforced; 0: none
 	std::int64_t highest;   // of all
 };
 
+struct ClaimLevel : Claimed {
+	ClaimLevel *below;
+	ClaimLevel *next_of_nesting; // other claims with a level of the same nesting
+	struct Claim *claim;
+	int nesting; // of the subtransaction that made this level
+};
+
 // The lowest token that has to stand, of what was claimed in observe mode or of what is enforced; 0:
 // none. A binding that was renewed with a greater token counts as the greater; a token that was
 // written with stays written.
-std::int64_t lowest_claimed(const ClaimLevel *level, bool enforced);
+std::int64_t lowest_claimed(const Claimed *claimed, bool enforced);
 
 struct Claim {
 	const text *resource;  // compared bytewise
@@ -55,6 +59,8 @@ Claim *claim_write(std::string_view resource, bool external, std::int64_t token,
 
 // All claims in order, null-terminated by `next`; those with a null `top` do not count.
 Claim *all_claims();
+// The first that counts, from `claim` on.
+Claim *next_counting(Claim *claim);
 std::size_t claim_count();
 
 // Remembers that the fence was read: in which statement (0: none), and where its row was.

@@ -64,12 +64,12 @@ hint_of(core::FenceState state, bool external, std::int64_t presented)
 {
 	if (external)
 		return "A greater token has been seen. Stop, take the lock again where it is issued, and "
-			   "do not "
-			   "retry with this token.";
+			   "do not retry with this token.";
 	return core::is_of_earlier_epoch(state, external, presented) ? ended_hint : stale_hint;
 }
 
-// Equal is fine and changes nothing. Raises TK001, or 55000 for a resource issued here.
+// Equal is fine and changes nothing; but the fence may stand by a write whose COMMIT has not waited for
+// the disk, which is waited for here. Raises TK001, or 55000 for a resource issued here.
 bool
 needs_raise(const std::optional<FenceRow> &row, const text *resource, std::int64_t token)
 {
@@ -78,14 +78,7 @@ needs_raise(const std::optional<FenceRow> &row, const text *resource, std::int64
 
 	if (verdict != core::Verdict::accepted)
 		report(ERROR, refusal_of(verdict, resource, token, state, row, /*external=*/true));
-	return !row || token > row->token;
-}
-
-// Where it stands already, it may stand by a write that its COMMIT has not waited for.
-bool
-needs_raise_or_settle(const std::optional<FenceRow> &row, const text *resource, std::int64_t token)
-{
-	if (needs_raise(row, resource, token))
+	if (!row || token > row->token)
 		return true;
 	if (settings::durable_grants())
 		XLogFlush(TransactionIdGetCommitLSN(row->writer));
@@ -140,7 +133,7 @@ bind(const text *resource, std::int64_t token)
 }
 
 struct BoundCursor {
-	const Claim *next;
+	Claim *next;
 };
 
 Datum
@@ -153,9 +146,9 @@ bound_row(TupleDesc description, const Claim *claim)
 }
 
 const Claim *
-next_bound(const Claim *claim)
+next_bound(Claim *claim)
 {
-	while (claim != nullptr && (claim->top == nullptr || claim->top->bound == 0))
+	while ((claim = next_counting(claim)) != nullptr && claim->top->bound == 0)
 		claim = claim->next;
 	return claim;
 }
@@ -243,13 +236,13 @@ FENCING_FUNCTION(fencing_advance)
 	std::int64_t token = fencing::token_argument(fcinfo, 1);
 
 	fencing::begin_change("fencing.advance()");
-	if (!fencing::needs_raise_or_settle(fencing::read_fence(resource), resource, token))
+	if (!fencing::needs_raise(fencing::read_fence(resource), resource, token))
 		PG_RETURN_INT64(token);
 
 	fencing::change_resource(resource, fencing::Strength::exclusive, [&] {
 		std::optional<fencing::FenceRow> row = fencing::read_fence(resource);
 
-		if (!fencing::needs_raise_or_settle(row, resource, token))
+		if (!fencing::needs_raise(row, resource, token))
 			return fencing::Outcome::nothing;
 		return fencing::raise_fence(resource, row, token) == fencing::Written::done
 			? fencing::Outcome::written

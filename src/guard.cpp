@@ -40,7 +40,6 @@ HeapTuple
 guard_insert(const TriggerData *data, Guard *guard)
 {
 	std::int64_t in_new = token_in(data, guard, data->tg_trigslot);
-
 	std::int64_t named = named_token(data, guard, in_new);
 
 	if (is_insert_leg(guard->statement)) {

@@ -79,14 +79,6 @@ struct Walk {
 	Claim *next; // to be read
 };
 
-Claim *
-counting(Claim *claim)
-{
-	while (claim != nullptr && claim->top == nullptr)
-		claim = claim->next;
-	return claim;
-}
-
 bool
 next_key(FenceKey *key, void *argument)
 {
@@ -106,14 +98,14 @@ claim_read(void *argument)
 	Claim *claim = walk->next;
 
 	CHECK_FOR_INTERRUPTS();
-	walk->next = counting(claim->next);
+	walk->next = next_counting(claim->next);
 	return claim;
 }
 
 void
 read_claimed(void (*read)(const std::optional<FenceRow> &row, void *walk))
 {
-	Walk walk = {counting(all_claims())};
+	Walk walk = {next_counting(all_claims())};
 
 	read_fences(next_key, read, &walk);
 }
@@ -142,7 +134,8 @@ list_claims(Sealed *list)
 	bool external = false;
 	Oid fences = own_relation("fence");
 
-	for (Claim *claim = counting(all_claims()); claim != nullptr; claim = counting(claim->next)) {
+	for (Claim *claim = next_counting(all_claims()); claim != nullptr;
+		 claim = next_counting(claim->next)) {
 		list[count++] = {claim, lock_of(fences, claim->resource)};
 		external = external || claim->top->external;
 	}
