@@ -10,7 +10,7 @@ use IPC::Run;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils ();
 
-our @EXPORT = qw(fencing_conf fencing_node stop_point_conf);
+our @EXPORT = qw(build_conf fencing_conf fencing_node own_flush_conf stop_point_conf);
 
 # The configuration lines that point a server at the build under test. Empty without FENCING_CONF: then
 # the extension is installed in the server itself.
@@ -36,12 +36,30 @@ sub fencing_node
 	return $node;
 }
 
-# Build the library with -DFENCING_STOP_POINTS (src/pg/stop_point.h) from a copy of the tree, in a folder of
-# its own: the configuration lines that point a server at it.
+# Nothing but a call's own flush brings WAL to disk.
+sub own_flush_conf
+{
+	return <<'CONF';
+wal_writer_delay = 10s
+wal_writer_flush_after = 1GB
+bgwriter_delay = 10s
+checkpoint_timeout = 1h
+autovacuum = off
+CONF
+}
+
+# The build with -DFENCING_STOP_POINTS (src/pg/stop_point.h).
 sub stop_point_conf
 {
+	return build_conf($ENV{PG_CONFIG} || 'pg_config', 'EXTRA_CPPFLAGS=-DFENCING_STOP_POINTS', 'EXTRA_CXXFLAGS=-O1 -g0');
+}
+
+# Build the library for that server, with options of make, from a copy of the tree in a folder of its own: the
+# configuration lines that point a server at it.
+sub build_conf
+{
+	my ($config, @options) = @_;
 	my $directory = PostgreSQL::Test::Utils::tempdir();
-	my $config = $ENV{PG_CONFIG} || 'pg_config';
 	my $root = FencingSession::tree_root();
 	# What was built for the release must not come along: make would take it for up to date.
 	my @leave_out = map { "--exclude=$_" } qw(*.o *.d *.bc *.so ./fencing--*.sql ./.git ./tmp_check ./log ./results ./test/output);
@@ -52,8 +70,7 @@ sub stop_point_conf
 	# The make that may have started this test must not lend its options.
 	local %ENV = %ENV;
 	delete @ENV{qw(MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES DESTDIR)};
-	my @make = ('make', '-s', '-C', "$directory/tree", "PG_CONFIG=$config", 'with_llvm=no',
-		'EXTRA_CPPFLAGS=-DFENCING_STOP_POINTS', 'EXTRA_CXXFLAGS=-O1 -g0');
+	my @make = ('make', '-s', '-C', "$directory/tree", "PG_CONFIG=$config", 'with_llvm=no', @options);
 	PostgreSQL::Test::Utils::system_or_bail(@make, '-j2', 'all');
 	PostgreSQL::Test::Utils::system_or_bail(@make, "DESTDIR=$directory/dest", 'install');
 

@@ -15,13 +15,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $node = fencing_node('main');
-# Nothing but a draw's own flush may bring WAL to disk while a round runs.
-$node->append_conf('postgresql.conf', <<'CONF');
-wal_writer_delay = 10s
-wal_writer_flush_after = 1GB
-bgwriter_delay = 10s
-checkpoint_timeout = 1h
-autovacuum = off
+$node->append_conf('postgresql.conf', own_flush_conf() . <<'CONF');
 shared_buffers = 16MB
 log_statement = none
 restart_after_crash = on

@@ -14,13 +14,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $node = fencing_node('main');
-# Nobody else writes the WAL of an asynchronous commit while a round runs.
-$node->append_conf('postgresql.conf', <<'CONF');
-wal_writer_delay = 10s
-wal_writer_flush_after = 1GB
-bgwriter_delay = 10s
-checkpoint_timeout = 1h
-autovacuum = off
+$node->append_conf('postgresql.conf', own_flush_conf() . <<'CONF');
 shared_buffers = 16MB
 log_statement = none
 synchronous_commit = off

@@ -16,13 +16,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $primary = fencing_node('primary', allows_streaming => 1);
-# Nothing but a call's own flush may bring WAL to disk.
-$primary->append_conf('postgresql.conf', stop_point_conf() . <<'CONF');
-wal_writer_delay = 10s
-wal_writer_flush_after = 1GB
-bgwriter_delay = 10s
-checkpoint_timeout = 1h
-autovacuum = off
+$primary->append_conf('postgresql.conf', stop_point_conf() . own_flush_conf() . <<'CONF');
 restart_after_crash = on
 log_statement = none
 CONF

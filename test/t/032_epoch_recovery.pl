@@ -17,13 +17,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $main = fencing_node('main', has_archiving => 1, allows_streaming => 1);
-# Nothing but a call's own flush may bring WAL to disk.
-$main->append_conf('postgresql.conf', <<'CONF');
-wal_writer_delay = 10s
-wal_writer_flush_after = 1GB
-bgwriter_delay = 10s
-checkpoint_timeout = 1h
-autovacuum = off
+$main->append_conf('postgresql.conf', own_flush_conf() . <<'CONF');
 restart_after_crash = on
 wal_log_hints = on
 log_statement = none

@@ -29,26 +29,10 @@ sub older_server
 	return ($new_bin, $major);
 }
 
-# Build the extension for the old server; the configuration lines that let it find the build.
-sub build_for
-{
-	my ($bin, $older) = @_;
-	my $tree = PostgreSQL::Test::Utils::tempdir();
-	my $dest = PostgreSQL::Test::Utils::tempdir();
-	PostgreSQL::Test::Utils::system_or_bail('bash', '-c', '. "$1/test/lib.sh" && copy_tree "$1" "$2"', 'bash', tree_root(), $tree);
-	# make's own variables are those of the suite.
-	delete local @ENV{qw(MAKEFLAGS MFLAGS MAKELEVEL)};
-	PostgreSQL::Test::Utils::system_or_bail('make', '-s', '-j2', '-C', $tree, "PG_CONFIG=$bin/pg_config", 'with_llvm=no',
-		"DESTDIR=$dest", 'install');
-	my ($share, $library) = map { my $path = qx($bin/pg_config --$_); chomp $path; "$dest$path" } 'sharedir', 'pkglibdir';
-	return $older < 18 ? "extension_destdir = '$dest'\n"
-		: "extension_control_path = '$share:\$system'\ndynamic_library_path = '$library:\$libdir'\n";
-}
-
 my ($old_bin, $older) = older_server();
 my $old = PostgreSQL::Test::Cluster->new('old', $old_bin eq $new_bin ? () : (install_path => $old_bin =~ s{/bin$}{}r));
 $old->init;
-$old->append_conf('postgresql.conf', $old_bin eq $new_bin ? fencing_conf() : build_for($old_bin, $older));
+$old->append_conf('postgresql.conf', $old_bin eq $new_bin ? fencing_conf() : build_conf("$old_bin/pg_config"));
 $old->start;
 note("from $older to $major");
 
