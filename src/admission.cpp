@@ -145,7 +145,8 @@ admit_resource(const TriggerData *data, Guard *guard, std::string_view resource,
 		return true;
 
 	const text *name = cstring_to_text_with_len(resource.data(), static_cast<int>(resource.size()));
-	std::optional<FenceRow> row = peek_fence(name, guard->statement->serial);
+	std::optional<FenceRow> row = peek_fence(
+		{name, claim != nullptr ? claim->seen : ItemPointerData{}}, guard->statement->serial);
 	core::FenceState state = state_of(row, claim);
 	core::Verdict verdict = judge(state, claim, guard->external, presented);
 

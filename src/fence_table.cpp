@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: PostgreSQL
 // fence_table.cpp: the rows of fencing.fence, read.
-//
-// Straight to the table, without SPI: no plan, no privileges of the caller, no row security, no
-// search_path, and no wait for a row.
 
 #include "fence_table.h"
 
 #include "fence_columns.h"
+#include "fence_look.h"
 #include "pg/catalog.h"
 #include "pg/lock.h"
 #include "resource_lock.h"
@@ -14,15 +12,9 @@
 extern "C" {
 #include "access/genam.h"
 #include "access/heapam.h"
-#include "access/htup_details.h"
-#include "access/multixact.h"
 #include "access/table.h"
 #include "access/xact.h"
-#include "storage/bufmgr.h"
 #include "storage/lmgr.h"
-#include "storage/procarray.h"
-#include "utils/fmgroids.h"
-#include "utils/fmgrprotos.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 #include "utils/snapmgr.h"
@@ -31,77 +23,6 @@ extern "C" {
 namespace fencing {
 
 namespace {
-
-std::optional<TimestampTz>
-time_of(const Datum *values, const bool *nulls, Column column)
-{
-	if (nulls[column])
-		return std::nullopt;
-	return DatumGetTimestampTz(values[column]);
-}
-
-bool
-is_being_changed(HeapTupleHeader header)
-{
-	TransactionId changer = HeapTupleHeaderGetRawXmax(header);
-
-	if ((header->t_infomask & HEAP_XMAX_INVALID) != 0)
-		return false;
-	if ((header->t_infomask & HEAP_XMAX_IS_MULTI) != 0)
-		return MultiXactIdIsRunning(changer, HEAP_XMAX_IS_LOCKED_ONLY(header->t_infomask));
-	return !TransactionIdIsCurrentTransactionId(changer) && TransactionIdIsInProgress(changer);
-}
-
-// Points into the tuple.
-FenceRow
-row_of(HeapTuple tuple, TupleDesc description)
-{
-	Datum values[columns];
-	bool nulls[columns];
-
-	heap_deform_tuple(tuple, description, values, nulls);
-	return {tuple->t_self, DatumGetTextPP(values[resource]), DatumGetInt64(values[token]),
-		DatumGetBool(values[external]), nulls[holder] ? nullptr : DatumGetTextPP(values[holder]),
-		nulls[ttl] ? nullptr : DatumGetIntervalP(values[ttl]), time_of(values, nulls, acquired_at),
-		time_of(values, nulls, expires_at), time_of(values, nulls, released_at),
-		is_being_changed(tuple->t_data), HeapTupleHeaderGetXmin(tuple->t_data)};
-}
-
-FenceRow
-row_in(TupleTableSlot *slot)
-{
-	return row_of(
-		ExecFetchSlotHeapTuple(slot, /*materialize=*/false, nullptr), slot->tts_tupleDescriptor);
-}
-
-// A snapshot sees one version of a row. If that is the one which was seen before, it is found
-// without the index. The place may hold another resource's row by now, or be gone if the same
-// transaction has truncated the table.
-std::optional<FenceRow>
-row_seen_before(
-	Relation fences, BlockNumber blocks, Snapshot snapshot, TupleTableSlot *slot, FenceKey *key)
-{
-	if (!ItemPointerIsValid(&key->seen) || ItemPointerGetBlockNumber(&key->seen) >= blocks ||
-		!table_tuple_fetch_row_version(fences, &key->seen, snapshot, slot))
-		return std::nullopt;
-
-	FenceRow row = row_in(slot);
-
-	if (view_of(row.resource) != view_of(key->resource))
-		return std::nullopt;
-	return row;
-}
-
-bool
-find_by_index(IndexScanDesc scan, TupleTableSlot *slot, const text *name)
-{
-	ScanKeyData key;
-
-	// ScanKeyInit compares with collation "C": bytewise, as the column does.
-	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_TEXTEQ, PointerGetDatum(name));
-	index_rescan(scan, &key, 1, nullptr, 0);
-	return index_getnext_slot(scan, ForwardScanDirection, slot);
-}
 
 const text *
 copy_of(const text *value)
@@ -131,11 +52,7 @@ struct Reader {
 	int nesting; // of the subtransaction that opened it
 	ResourceOwner owner;
 	MemoryContext memory;
-	Relation fences;
-	Relation index;
-	Snapshot snapshot;
-	IndexScanDesc scan;
-	TupleTableSlot *slot;
+	Look look;
 };
 
 Reader reader = {};
@@ -160,14 +77,7 @@ open_reader(std::uint64_t statement)
 	MemoryContext context = MemoryContextSwitchTo(opened.memory);
 
 	CurrentResourceOwner = opened.owner;
-	opened.fences = open_fences(NoLock);
-	CurrentResourceOwner = caller;
-	LockRelationOid(compat::primary_key_index(opened.fences), AccessShareLock);
-	CurrentResourceOwner = opened.owner;
-	opened.index = index_open(compat::primary_key_index(opened.fences), NoLock);
-	opened.snapshot = RegisterSnapshot(GetLatestSnapshot());
-	opened.scan = compat::begin_index_scan(opened.fences, opened.index, opened.snapshot);
-	opened.slot = table_slot_create(opened.fences, nullptr);
+	opened.look = open_look(open_fences(fences, NoLock));
 	CurrentResourceOwner = caller;
 	MemoryContextSwitchTo(context);
 	reader = opened;
@@ -204,7 +114,7 @@ register_fence_table()
 }
 
 std::optional<FenceRow>
-peek_fence(const text *name, std::uint64_t statement)
+peek_fence(const FenceKey &key, std::uint64_t statement)
 {
 	if (reader.owner != nullptr && reader.statement != statement)
 		end_peeks();
@@ -215,13 +125,11 @@ peek_fence(const text *name, std::uint64_t statement)
 	MemoryContext context = MemoryContextSwitchTo(reader.memory);
 
 	CurrentResourceOwner = reader.owner;
-	bool found = find_by_index(reader.scan, reader.slot, name);
+	std::optional<FenceRow> row = find_row(&reader.look, key);
 
 	CurrentResourceOwner = caller;
 	MemoryContextSwitchTo(context);
-	if (!found)
-		return std::nullopt;
-	return row_in(reader.slot);
+	return row;
 }
 
 void
@@ -235,11 +143,8 @@ end_peeks()
 
 	reader = {};
 	CurrentResourceOwner = closing.owner;
-	ExecDropSingleTupleTableSlot(closing.slot);
-	index_endscan(closing.scan);
-	UnregisterSnapshot(closing.snapshot);
-	index_close(closing.index, NoLock);
-	table_close(closing.fences, NoLock);
+	close_look(&closing.look);
+	table_close(closing.look.fences, NoLock);
 	CurrentResourceOwner = caller;
 	ResourceOwnerDelete(closing.owner);
 	MemoryContextDelete(closing.memory);
@@ -248,7 +153,13 @@ end_peeks()
 Relation
 open_fences(LOCKMODE mode)
 {
-	Relation fences = table_open(own_relation("fence"), mode);
+	return open_fences(own_relation("fence"), mode);
+}
+
+Relation
+open_fences(Oid relation, LOCKMODE mode)
+{
+	Relation fences = table_open(relation, mode);
 
 	if (RelationGetDescr(fences)->natts != columns)
 		elog(ERROR, "fencing.fence has %d columns instead of %d", RelationGetDescr(fences)->natts,
@@ -272,37 +183,14 @@ void
 read_fences(bool (*next)(FenceKey *key, void *argument),
 	void (*read)(const std::optional<FenceRow> &row, void *argument), void *argument)
 {
-	Relation fences = open_fences(AccessShareLock);
-	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
-	TupleTableSlot *slot = table_slot_create(fences, nullptr);
-	// Asked for when they matter: most often each row is where it was seen.
-	BlockNumber blocks = 0;
-	Relation index = nullptr;
-	IndexScanDesc scan = nullptr;
+	Look look = open_look(open_fences(AccessShareLock));
 	FenceKey key = {};
 
-	while (next(&key, argument)) {
-		if (blocks == 0 && ItemPointerIsValid(&key.seen))
-			blocks = RelationGetNumberOfBlocks(fences);
-
-		std::optional<FenceRow> row = row_seen_before(fences, blocks, snapshot, slot, &key);
-
-		if (!row && scan == nullptr) {
-			index = index_open(compat::primary_key_index(fences), AccessShareLock);
-			scan = compat::begin_index_scan(fences, index, snapshot);
-		}
-		if (!row && find_by_index(scan, slot, key.resource))
-			row = row_in(slot);
-		read(row, argument);
-	}
-	ExecDropSingleTupleTableSlot(slot);
-	if (scan != nullptr) {
-		index_endscan(scan);
-		index_close(index, NoLock);
-	}
-	UnregisterSnapshot(snapshot);
+	while (next(&key, argument))
+		read(find_row(&look, key), argument);
+	close_look(&look);
 	// Kept to the end of the transaction: what was read stays true of an installed extension.
-	table_close(fences, NoLock);
+	table_close(look.fences, NoLock);
 }
 
 std::optional<FenceRow>

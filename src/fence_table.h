@@ -40,10 +40,17 @@ bool reach_fences_at_once();
 // The row as committed now, or as this transaction left it.
 std::optional<FenceRow> read_fence(const text *resource);
 
+// Which fence to read, and where its row was seen last in this transaction, if it was.
+struct FenceKey {
+	const text *resource;
+	ItemPointerData seen;
+};
+static_assert(survives_longjmp<FenceKey>);
+
 // The same for one resource after another of a statement, all as committed when it read the first. For
 // a look that is repeated later: what the statement itself changes is not seen. The row lives until
 // the next call.
-std::optional<FenceRow> peek_fence(const text *resource, std::uint64_t statement);
+std::optional<FenceRow> peek_fence(const FenceKey &key, std::uint64_t statement);
 
 // Gives back what peek_fence() keeps open. Called when a statement ends: between statements a
 // transaction must hold neither a snapshot nor a page.
@@ -51,13 +58,6 @@ void end_peeks();
 
 // Called once, when the library loads.
 void register_fence_table();
-
-// Which fence to read, and where its row was seen last, if it was.
-struct FenceKey {
-	const text *resource;
-	ItemPointerData seen;
-};
-static_assert(survives_longjmp<FenceKey>);
 
 // Calls `read` with the row of each resource that `next` names until it returns false, all as committed
 // at one moment, which is now. The row lives until `read` returns.

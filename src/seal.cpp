@@ -252,25 +252,35 @@ still_stands(const Claim *claim, const std::optional<FenceRow> &row, bool enforc
 			refusal_of(verdict, claim->resource, token, state, row, claim->top->external));
 }
 
+Written
+raise(const Claim *claim, const std::optional<FenceRow> &row)
+{
+	// A write needs one; the server has none at this point of a commit.
+	PushActiveSnapshot(GetTransactionSnapshot());
+	Written written = raise_fence(claim->resource, row, claim->top->highest);
+
+	PopActiveSnapshot();
+	return written;
+}
+
 void
 check_claim(const std::optional<FenceRow> &row, void *walk)
 {
 	const Claim *claim = claim_read(walk);
-	std::int64_t highest = claim->top->highest;
 
 	still_stands(claim, row, /*enforced=*/true);
 	still_stands(claim, row, /*enforced=*/false);
 	// What was only observed may be of the other issuer.
-	if (!claim->top->external || (row && (!row->external || row->token >= highest)))
+	if (!claim->top->external || (row && (!row->external || row->token >= claim->top->highest)))
 		return;
 	if (!is_enforced(claim)) {
 		if (claim->raises && !XactReadOnly)
-			(void)raise_fence(claim->resource, row, highest);
+			(void)raise(claim, row);
 		return;
 	}
 	PreventCommandIfReadOnly("a raise of a fence");
 	// It stood when the lock was chosen and was forgotten since, or somebody changes the table by hand.
-	if (!claim->raises || raise_fence(claim->resource, row, highest) != Written::done)
+	if (!claim->raises || raise(claim, row) != Written::done)
 		raise_resource_busy(claim->resource);
 }
 
@@ -315,15 +325,12 @@ seal(bool prepare)
 					most_exact_locks),
 				errdetail("Until it is finished, it would hold up every grant of the database.")));
 	reach_fences_to_raise(list, count, deadline);
-	// Writes need one; detoasting does, too.
-	PushActiveSnapshot(GetTransactionSnapshot());
 	if (escalated)
 		lock_buckets(list, count, deadline);
 	else
 		lock_exactly(list, count, deadline);
 	// The snapshot is taken now, when every lock is held.
 	read_claimed(check_claim);
-	PopActiveSnapshot();
 }
 
 extern "C" void

@@ -20,6 +20,7 @@ extern "C" {
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "storage/proc.h"
+#include "storage/smgr.h"
 #include "utils/acl.h"
 #include "utils/guc.h"
 #include "utils/guc_tables.h"
@@ -168,6 +169,18 @@ is_infinite([[maybe_unused]] const Interval *span)
 	return INTERVAL_NOT_FINITE(span);
 #else
 	return false;
+#endif
+}
+
+// 15 has a function instead of a macro that leaves it in the relation (commit f10f0ae420).
+inline SMgrRelation
+storage_of(Relation relation)
+{
+#if PG_VERSION_NUM >= 150000
+	return RelationGetSmgr(relation);
+#else
+	RelationOpenSmgr(relation);
+	return relation->rd_smgr;
 #endif
 }
 
