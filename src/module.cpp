@@ -6,6 +6,7 @@
 #include "claims.h"
 #include "epoch.h"
 #include "fence_table.h"
+#include "pg/catalog.h"
 #include "seal.h"
 #include "settings.h"
 
@@ -24,6 +25,7 @@ void
 _PG_init(void)
 {
 	fencing::settings::define();
+	fencing::register_catalog();
 	fencing::register_epoch();
 	fencing::register_fence_table();
 	fencing::register_claims();
