@@ -9,7 +9,7 @@
 //
 // Checked in every state that can be reached:
 //   I2   a grant has a greater token than all grants of its resource that have committed
-//   I3   no commit lowers a fence
+//   I3   no commit lowers a fence, or leaves one below a token from elsewhere that it has written with
 //   I5   what commits has no lower token than the grants and raises that have committed
 //   I6   who has not begun to commit holds no lock; and an acquire that has to give up a try for
 //        the lock was kept away by a commit, a prepared transaction or a grant, of its own resource
@@ -614,9 +614,13 @@ look:
 		:: !is_claimed(r) || token[r] == seen -> goto looked
 		:: is_claimed(r) && is_external(r) && token[r] > seen ->
 #ifndef RAISE_UNDER_SHARE
-			// The fence was forgotten since: as if that had come after this commit.
+			// The fence was forgotten since, and there is no lock to raise it again.
 			if
+#ifdef FORGOTTEN_UNNOTICED
 			:: !is_raised(r) -> goto looked
+#else
+			:: !is_raised(r) -> goto refused
+#endif
 			:: else
 			fi
 #endif
@@ -648,6 +652,9 @@ decide:
 					assert(!is_claimed(i) || token[i] >= highest[i]) // I5
 				}
 				commit_changes(false);
+				for (i : 0 .. RESOURCES - 1) {
+					assert(!is_claimed(i) || !is_external(i) || fence[i] >= token[i]) // I3
+				}
 				clean_up()
 			}
 			goto finish
