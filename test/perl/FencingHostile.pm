@@ -75,7 +75,7 @@ sub hostile_spans
 	return (
 		'NULL',
 		map { "interval '$_'" } '0', '1 microsecond', '-1 microsecond', '1 day -24 hours', '1 day -25 hours', '1 month -30 days',
-		'1 month -31 days', '-1 month 31 days', '30 seconds', '1 minute', '1 minute 1 microsecond', '1 day', '1 year', '10 years',
+		'1 month -31 days', '-1 month 31 days', '-12 months 361 days', '30 seconds', '1 minute', '1 minute 1 microsecond', '1 day', '1 year', '10 years',
 		'10 years 1 microsecond', '120 months -1 day 24 hours', '121 months', '3650 days', '3660 days', '3661 days', '87840 hours',
 		'87841 hours', '-10 years', '100000 years', '178000000 years', '-178000000 years', '2147483647 days', '-2147483648 days',
 		'2147483647 months', '-2147483648 months', '2562047788:00:54.775807', '-2562047788:00:54.775807',
