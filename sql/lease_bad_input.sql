@@ -153,6 +153,10 @@ SELECT * FROM fencing.acquire('bad/steal', steal => 'always ');
 SELECT * FROM fencing.acquire('bad/standing', steal => 'sometimes');
 SELECT * FROM fencing.acquire('bad/standing', steal => 'same_holder');
 
+-- Months are of 30 days when a span is compared, and as long as they are when it is added: this is more than zero, and ends
+-- before it begins.
+SELECT * FROM fencing.acquire('bad/ttl', '-12 months 361 days');
+
 -- A time to look back is 0 or more.
 SELECT fencing.prune('-1 microsecond');
 SELECT fencing.prune('1 month -40 days');

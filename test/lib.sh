@@ -1,4 +1,4 @@
-# lib.sh: what test/run and test/matrix share: packages, the server, the copy of the tree. Sourced by
+# lib.sh: what test/run and the suites that are scripts share: packages, the server, the copy of the tree. Sourced by
 # bash scripts; sets no shell option and starts nothing by itself.
 # shellcheck shell=bash
 
@@ -20,7 +20,8 @@ as_root() {
 	[ "$(id -u)" != 0 ] || return 0
 	command -v sudo >/dev/null || die "needs root, or sudo"
 	local name settings=()
-	for name in CI PG_CONFIG TEST_JOBS TEST_LOGS MATRIX_ROOT MATRIX_FRESH TEST_CCACHE; do
+	for name in CI PG_CONFIG TEST_JOBS TEST_LOGS MATRIX_ROOT MATRIX_FRESH TEST_CCACHE \
+		SQLSMITH_SECONDS SQLSMITH_SEED NEIGHBOURS; do
 		[ -z "${!name+set}" ] || settings+=("$name=${!name}")
 	done
 	exec sudo env "${settings[@]}" bash "$@"
@@ -117,4 +118,49 @@ copy_tree() {
 			--exclude='./fencing--*.sql' --exclude=./tmp_check --exclude=./results --exclude='./regression.*' \
 			--exclude=./test/output --exclude=./output_iso --exclude=./log -cf - .
 	fi | tar -C "$2" -xf - --no-same-owner
+}
+
+# ---- an unprivileged user and a server of one's own
+
+# become_tester FOLDER: what the functions below need to work in that folder: log/, tmp/, clusters and sockets.
+become_tester() {
+	work=$1 seconds=1800
+	user=postgres
+	id "$user" >/dev/null 2>&1 || user=nobody
+	bindir=$("$PG_CONFIG" --bindir)
+	# A few settings and nothing else of the caller's environment: no PGHOST, no MAKEFLAGS, no locale.
+	settings=(HOME="$work" TMPDIR="$work/tmp" LANG=C.UTF-8 LC_ALL=C.UTF-8 PG_CONFIG="$PG_CONFIG"
+		PATH="$bindir:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+	mkdir -p "$work/log" "$work/tmp"
+	chown "$user" "$work" "$work/log" "$work/tmp"
+}
+
+# Run a command as the unprivileged user, for so many $seconds at most.
+as_user() {
+	timeout -k 10 "$seconds" \
+		setpriv --reuid="$user" --regid="$(id -g "$user")" --init-groups env -i "${settings[@]}" "$@"
+}
+
+# with_server NAME COMMAND...: run it as the user against a cluster made for that, which finds the build under test.
+# $server_conf: more lines of configuration. $SERVER_ENV: words NAME=VALUE for the server's environment.
+with_server() {
+	local name=$1 data=$work/$1 status environment
+	shift
+	read -ra environment <<<"${SERVER_ENV:-}"
+	mkdir "$work/socket-$name" && chown "$user" "$work/socket-$name" || return
+	as_user initdb -D "$data" -A trust -N -U postgres --locale=C.UTF-8 -E UTF8 >"$work/log/initdb" 2>&1 ||
+		{ cat "$work/log/initdb" && return 1; }
+	cat >>"$data/postgresql.conf" - ${FENCING_CONF:+"$FENCING_CONF"} <<-CONF
+		listen_addresses = ''
+		unix_socket_directories = '$work/socket-$name'
+		fsync = off
+		max_prepared_transactions = 2
+		log_line_prefix = '%m [%p] %q%a '
+		${server_conf:-}
+	CONF
+	as_user "${environment[@]}" pg_ctl -D "$data" -w -l "$work/log/server-$name" start >/dev/null || return
+	as_user PGHOST="$work/socket-$name" PGUSER=postgres "$@"
+	status=$?
+	as_user pg_ctl -D "$data" -m fast stop >/dev/null || as_user pg_ctl -D "$data" -m immediate stop >/dev/null
+	return "$status"
 }

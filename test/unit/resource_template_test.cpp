@@ -83,6 +83,8 @@ TEST(ResourceTemplate, RefusesTooManyParts)
 		source += "{c}";
 	EXPECT_EQ(problem_of(source), TemplateProblem::none);
 	EXPECT_EQ(problem_of(source + "x"), TemplateProblem::too_long);
+	EXPECT_EQ(problem_of(source + "{{"), TemplateProblem::too_long);
+	EXPECT_EQ(problem_of(source + "{c}"), TemplateProblem::too_long);
 }
 
 } // namespace
