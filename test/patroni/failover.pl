@@ -51,6 +51,14 @@ sub write_kept
 	return $session->state_of("INSERT INTO kept VALUES ($round, $token) ON CONFLICT (round) DO UPDATE SET fence_token = $token");
 }
 
+# The standby has all that anybody was told.
+sub caught_up
+{
+	my $lsn = $cluster->primary->query('SELECT pg_current_wal_flush_lsn()');
+	until_true(sub { $cluster->standby->query("SELECT pg_last_wal_replay_lsn() >= '$lsn'") eq 't' }, 60) or die "the standby does not follow\n";
+	return;
+}
+
 my $round = 0;
 
 # One failover: a grant that the standby has, and one that it cannot have; the primary dies; what has become of both.
@@ -63,8 +71,7 @@ sub fail_over
 	my $before = epoch();
 	my $arrived = acquire($session, $kept);
 	is(write_kept($session, $round, $arrived), '00000', "$name: a grant and a write");
-	my $lsn = $cluster->primary->query('SELECT pg_current_wal_flush_lsn()');
-	until_true(sub { $cluster->standby->query("SELECT pg_last_wal_replay_lsn() >= '$lsn'") eq 't' }, 60) or die "the standby does not follow\n";
+	caught_up();
 
 	$cluster->cut_off_standby;
 	my $lost;
@@ -103,6 +110,84 @@ sub fail_over
 	my $new = acquire($session, $kept);
 	is(epoch_of($new), $before + 1, '... the next grant is of the new epoch');
 	is(write_kept($session, $round, $new), '00000', '... and its holder writes');
+	ok($load->works_on(3, 90), '... the workers go on');
+	$cluster->bring_back;
+	return;
+}
+
+# A grant and a write that the standby has.
+sub settled_grant
+{
+	my ($session, $kept) = @_;
+	my $token = acquire($session, $kept);
+	is(write_kept($session, $round, $token), '00000', '... a grant and a write');
+	caught_up();
+	return $token;
+}
+
+# The primary's machine is suspended with a transaction open, another takes over and is granted the resource, and the
+# old one wakes up and believes that it is the primary. What it commits then is lost when its Patroni is back as well; in synchronous mode nobody is told that it was committed.
+sub suspend
+{
+	my ($load, $synchronous) = @_;
+	note(($synchronous ? 'synchronous' : 'asynchronous') . ', the primary is suspended');
+	my $kept = 'kept-' . ++$round;
+	my $sleeper = session();
+	my $before = epoch();
+	my $token = settled_grant($sleeper, $kept);
+	$sleeper->get('BEGIN');
+	$sleeper->get("SELECT fencing.bind('$kept', $token)");
+	$sleeper->get("UPDATE kept SET fence_token = $token WHERE round = $round");
+	my $old = $cluster->suspend;
+	$tokens->begin_life;
+	is(epoch(), $before + 1, '... the other server is the primary, one epoch further');
+	my $session = session();
+	is_over($session, "SELECT fencing.bind('$kept', $token)", '... the tenure has ended');
+	my $new = acquire($session, $kept);
+	is(write_kept($session, $round, $new), '00000', '... its successor writes');
+	# Only then has every worker given up its connection to the old primary.
+	ok($load->works_on(3, 120), '... the workers go on');
+
+	$cluster->wake_server;
+	$sleeper->send('COMMIT');
+	if ($synchronous)
+	{
+		ok(until_true(sub { $old->query('SELECT wait_event FROM pg_stat_activity WHERE pid = ' . $sleeper->pid) eq 'SyncRep' }, 30),
+			'... the old primary wakes up: the COMMIT of the sleeper waits for a standby');
+	}
+	else
+	{
+		$sleeper->wait;
+		is($sleeper->sqlstate, '00000', '... the old primary wakes up: it commits what it cannot know to be stale');
+	}
+	$cluster->restart_patroni;
+	if ($synchronous)
+	{
+		$sleeper->wait;
+		is($sleeper->sqlstate, 'lost', '... and is never told to be committed');
+	}
+	$cluster->bring_back;
+	caught_up();
+	my $row = "SELECT fence_token FROM kept WHERE round = $round";
+	is(join(' ', map { $_->query($row) } $cluster->nodes), "$new $new", '... nothing of it is left: both servers have the write of the successor');
+	return;
+}
+
+# A change of the primary in which nothing is lost: every tenure ends all the same.
+sub orderly
+{
+	my ($load, $name, $change) = @_;
+	note($name);
+	my $kept = 'kept-' . ++$round;
+	my $before = epoch();
+	my $token = settled_grant(session(), $kept);
+	$change->();
+	$tokens->begin_life;
+	is(epoch(), $before + 1, "$name: one epoch further");
+	my $session = session();
+	is($session->get("SELECT fence_token FROM kept WHERE round = $round"), $token, '... the row is there');
+	is_over($session, "SELECT fencing.bind('$kept', $token)", '... the tenure has ended');
+	is(epoch_of(acquire($session, $kept)), $before + 1, '... the next grant is of the new epoch');
 	ok($load->works_on(3, 90), '... the workers go on');
 	$cluster->bring_back;
 	return;
@@ -235,7 +320,12 @@ foreach my $synchronous (0, 1)
 	my $load = FencingTorture->new(program => $program, connstr => $cluster->connstr('postgres'), folder => $histories,
 		seed => $seed + $synchronous, workers => $workers);
 	ok($load->works_on(3, 60), 'the workers work');
-	fail_over($load, $synchronous, ($_ + $seed) % 2) foreach 1 .. $failovers;
+	# What is lost first differs, so that two failovers in each mode show every kind.
+	my @ways = (sub { fail_over($load, $synchronous, $synchronous) }, sub { suspend($load, $synchronous) },
+		sub { fail_over($load, $synchronous, !$synchronous) });
+	$ways[$_ % @ways]->() foreach 0 .. $failovers - 1;
+	orderly($load, 'planned switch-over', sub { $cluster->switch_over }) if !$synchronous;
+	orderly($load, 'etcd is lost', sub { $cluster->lose_etcd }) if $synchronous;
 	ok($load->stop, 'the workers end');
 	judge($load, $synchronous);
 }

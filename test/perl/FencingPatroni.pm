@@ -20,7 +20,7 @@ my @started;
 sub new
 {
 	my ($class, $folder, $conf) = @_;
-	my $self = bless { folder => $folder, http => HTTP::Tiny->new(timeout => 5), processes => {} }, $class;
+	my $self = bless { folder => $folder, http => HTTP::Tiny->new(timeout => 3), processes => {} }, $class;
 	push @started, $self;
 	mkdir "$folder/log";
 	append_to_file("$folder/server.conf", $conf);
@@ -130,7 +130,7 @@ sub other { my ($self, $node) = @_; return $self->{nodes}{ $node->{name} eq 'a' 
 sub members
 {
 	my ($self) = @_;
-	foreach my $node ($self->nodes)
+	foreach my $node (grep { !$self->{suspended} || $_ != $self->{suspended} } $self->nodes)
 	{
 		my $cluster = $self->ask("http://$node->{rest}/cluster");
 		return @{ $cluster->{members} } if $cluster && $cluster->{members};
@@ -163,12 +163,14 @@ sub wait_for_standby
 	my $wanted = $self->{synchronous} ? 'sync' : 'async';
 	my $role = $self->{synchronous} ? 'sync_standby' : 'replica';
 	my $name = $self->standby->{name};
+	my ($seen, @members);
 	until_true(
 		sub {
-			return $self->primary->query(qq(SELECT string_agg(state || ' ' || sync_state, ',') FROM pg_stat_replication
-				WHERE application_name = '$name')) eq "streaming $wanted"
-			  && grep { $_->{name} eq $name && $_->{role} eq $role } $self->members;
-		}, 120, 0.1) or die "the standby does not come back\n";
+			$seen = $self->primary->query(qq(SELECT string_agg(state || ' ' || sync_state, ',') FROM pg_stat_replication
+				WHERE application_name = '$name'));
+			@members = $self->members;
+			return $seen eq "streaming $wanted" && grep { $_->{name} eq $name && $_->{role} eq $role } @members;
+		}, 120, 0.1) or die "the standby does not come back: '$seen', " . encode_json(\@members) . "\n";
 	return;
 }
 
@@ -207,6 +209,61 @@ sub fail_over
 	kill 'KILL', $old->postmaster, grep { defined } delete $self->{sender};
 	$self->wait_for_primary($old);
 	return clock_gettime(CLOCK_MONOTONIC) - $start;
+}
+
+# Everything of the primary's machine stops, and the other takes over. Patroni's processes first, or they would act.
+sub suspend
+{
+	my ($self) = @_;
+	my $old = $self->{suspended} = $self->primary;
+	$self->{asleep} = [ server_processes($old) ];
+	kill 'STOP', $self->{processes}{"patroni-$old->{name}"}, @{ $self->{asleep} };
+	$self->wait_for_primary($old);
+	return $old;
+}
+
+# The suspended server goes on and believes that it is the primary, until its Patroni is there again.
+sub wake_server
+{
+	my ($self) = @_;
+	kill 'CONT', @{ delete $self->{asleep} };
+	return;
+}
+
+# A new one, and not the one that was suspended: with what it has seen of etcd before, that of Patroni 3.0 may take the
+# lock back from the new primary (docs/failover.md).
+sub restart_patroni
+{
+	my ($self) = @_;
+	my $name = (delete $self->{suspended})->{name};
+	$self->end_process("patroni-$name", 'KILL');
+	$self->start_patroni($name);
+	return;
+}
+
+# A planned switch-over.
+sub switch_over
+{
+	my ($self) = @_;
+	my $old = $self->primary;
+	my $response = $self->{http}->request('POST', "http://$old->{rest}/switchover",
+		{ content => encode_json({ leader => $old->{name}, candidate => $self->standby->{name} }) });
+	$response->{success} or die "no switch-over: $response->{content}\n";
+	$self->wait_for_primary($old);
+	return;
+}
+
+# etcd does not answer until it is lost to the primary, which steps back; then it does.
+sub lose_etcd
+{
+	my ($self) = @_;
+	my $primary = $self->primary;
+	kill 'STOP', $self->{processes}{etcd};
+	my $gone = until_true(sub { $primary->query('SELECT pg_is_in_recovery()') eq 't' }, 60, 0.1);
+	kill 'CONT', $self->{processes}{etcd};
+	$gone or die "the primary stays a primary without etcd\n";
+	$self->wait_for_primary;
+	return;
 }
 
 # The old primary comes back and follows.
