@@ -61,7 +61,7 @@ Work::plan(const Lease &lease)
 	plan.gives_up = !plan.alone && chance_.percent(7);
 	// A fence that is raised by sight is only as durable as the write that raised it.
 	plan.durable = plan.alone || lease.outside || !chance_.percent(10);
-	plan.takes_seq = !plan.alone && chance_.percent(60);
+	plan.takes_seq = !plan.alone && lease.fenced && chance_.percent(60);
 	plan.rows = plan.alone ? 1 : chance_.between(1, 4);
 	if (plan.alone && plan.carry == "setting")
 		plan.carry = "column"; // SET LOCAL needs a transaction
@@ -125,9 +125,11 @@ Work::statements(const Plan &plan, const Lease &lease)
 	if (answer.ok() && !plan.durable)
 		answer = database_.run("SET LOCAL synchronous_commit = off");
 	if (answer.ok())
-		answer = database_.run("SELECT pg_current_xact_id()");
-	if (answer.ok())
+		answer = database_.run("SELECT pg_current_xact_id(), life()");
+	if (answer.ok()) {
 		xid_ = answer.row[0];
+		life_ = answer.row[1];
+	}
 	if (answer.ok() && plan.carry == "bind")
 		answer =
 			database_.run("SELECT fencing.bind(" + quoted(lease.resource) + ", " + token + ")");
@@ -165,7 +167,7 @@ Work::write(Lease &lease)
 	answer.fate = Fate::ok;
 	if (!plan.alone)
 		answer = statements(plan, lease);
-	history_.answer(request, answer.text());
+	history_.answer(request, answer.ok() && !plan.alone ? "ok life=" + life_ : answer.text());
 	if (!answer.ok() || plan.gives_up) {
 		database_.run("ROLLBACK");
 	} else {

@@ -18,6 +18,7 @@ struct Lease {
 	std::int64_t token = 0;
 	std::int64_t seq = 0; // that the holder has read, or written last
 	bool lost = false;    // it has been told so
+	bool fenced = true;   // the fence was raised before it read
 };
 
 class Work {
@@ -77,7 +78,8 @@ private:
 	Chance &chance_;
 	const Options &options_;
 	const std::string &process_;
-	std::string xid_; // of the running transaction
+	std::string xid_;  // of the running transaction
+	std::string life_; // of the server that runs it
 	long works_ = 0;
 
 	// The transaction whose outcome is unknown; empty: none.

@@ -86,6 +86,7 @@ private:
 	void release(const Lease &lease);
 	void use(Lease lease);
 	void haunt();
+	void write_bare(const Lease &lease);
 
 	Options options_;
 	std::string process_;
@@ -162,15 +163,11 @@ void
 Worker::look_up(const Resource &resource)
 {
 	long request = history_.invoke("lookup resource=" + resource.name);
-	Answer answer =
-		database_.run("SELECT token, life() FROM fencing.lookup('" + resource.name + "')");
+	Answer answer = database_.run(
+		"SELECT coalesce((SELECT token FROM fencing.lookup('" + resource.name + "')), 0), life()");
 
-	if (answer.ok() && answer.row.empty())
-		history_.answer(request, "ok");
-	else if (answer.ok())
-		history_.answer(request, "ok fence=" + answer.row[0] + " life=" + answer.row[1]);
-	else
-		history_.answer(request, answer.text());
+	history_.answer(request,
+		answer.ok() ? "ok fence=" + answer.row[0] + " life=" + answer.row[1] : answer.text());
 }
 
 bool
@@ -233,9 +230,11 @@ bool
 Worker::advance(Lease &lease)
 {
 	lease.token = now_ns() / 1000 * 64 + options_.id % 64;
-	// The first write of the holder may raise the fence by itself.
-	if (chance_.percent(25))
+	// The first write of the holder may raise the fence by itself: too late for what it has read.
+	if (chance_.percent(25)) {
+		lease.fenced = false;
 		return true;
+	}
 	if (chance_.percent(10))
 		chance_.pause(0, options_.pause_ms);
 
@@ -314,7 +313,7 @@ Worker::haunt()
 	Lease lease = chance_.one_of(ghosts_);
 
 	lease.lost = true;
-	switch (chance_.between(1, 6)) {
+	switch (chance_.between(1, 8)) {
 	case 1:
 		if (!lease.outside)
 			renew(lease);
@@ -323,10 +322,24 @@ Worker::haunt()
 		if (!lease.outside)
 			release(lease);
 		break;
+	case 3:
+		write_bare(lease);
+		break;
 	default:
 		// Its seq is as old as its token.
 		work_.write(lease);
 	}
+}
+
+// A write that carries no token at all.
+void
+Worker::write_bare(const Lease &lease)
+{
+	long request = history_.invoke("bare resource=" + lease.resource);
+	Answer answer = database_.run("UPDATE state" + std::string(lease.outside ? "_outside" : "") +
+		" SET op = 'bare' WHERE resource = '" + lease.resource + "'");
+
+	history_.answer(request, answer.text());
 }
 
 } // namespace
