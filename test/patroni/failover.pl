@@ -1,7 +1,7 @@
 # failover.pl: under a load of workers the primary of a Patroni cluster is killed again and again, its Patroni with it or
 # not, while its standby lacks the last WAL; another is promoted, and the workers go on. Asynchronous and synchronous mode.
 #
-#     failover.pl WORKER FAILOVERS SEED
+#     failover.pl PROGRAMS FAILOVERS SEED
 #
 # I1, no token twice, and later ones greater; I5, no stale write after a grant, and none with a token of an earlier
 # epoch; every tenure ends, whether its grant was lost or not; in synchronous mode nothing that was told is lost.
@@ -12,11 +12,14 @@ use FencingHistory qw(epoch_of is_over);
 use FencingPatroni;
 use FencingSession;
 use FencingTest;
-use FencingTorture;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
 
-my ($program, $failovers, $seed) = @ARGV;
+use lib tree_root() . '/test/torture/perl';
+use TortureWorkers;
+
+my ($programs, $failovers, $seed) = @ARGV;
 $SIG{TERM} = sub { exit 143; };
 my $folder = $ENV{TMPDIR};
 my $workers = 4;
@@ -51,12 +54,13 @@ sub write_kept
 	return $session->state_of("INSERT INTO kept VALUES ($round, $token) ON CONFLICT (round) DO UPDATE SET fence_token = $token");
 }
 
-# The standby has all that anybody was told.
+# The standby has all that anybody was told until now; the time, as the workers note it.
 sub caught_up
 {
+	my $now = now();
 	my $lsn = $cluster->primary->query('SELECT pg_current_wal_flush_lsn()');
 	until_true(sub { $cluster->standby->query("SELECT pg_last_wal_replay_lsn() >= '$lsn'") eq 't' }, 60) or die "the standby does not follow\n";
-	return;
+	return $now;
 }
 
 my $round = 0;
@@ -71,7 +75,7 @@ sub fail_over
 	my $before = epoch();
 	my $arrived = acquire($session, $kept);
 	is(write_kept($session, $round, $arrived), '00000', "$name: a grant and a write");
-	caught_up();
+	my $safe = caught_up();
 
 	$cluster->cut_off_standby;
 	my $lost;
@@ -88,10 +92,11 @@ sub fail_over
 	{
 		$lost = acquire($session, $kept);
 		is(write_kept($session, $round, $lost), '00000', '... a grant and a write that the standby does not have');
-		ok($load->works_on(3, 60), '... and the workers go on as well');
+		works_on($load, '... and the workers go on as well');
 	}
 
-	my $seconds = $cluster->fail_over($patroni);
+	my $seconds = note_fault($load, $patroni ? 'server_and_patroni' : 'server', $synchronous ? undef : $safe,
+		sub { $cluster->fail_over($patroni) });
 	note(sprintf '%s: the other server is the primary after %.1f s', $name, $seconds);
 	$tokens->begin_life;
 	is($session->wait, '', '... the grant that waited was never told') if $synchronous;
@@ -110,7 +115,7 @@ sub fail_over
 	my $new = acquire($session, $kept);
 	is(epoch_of($new), $before + 1, '... the next grant is of the new epoch');
 	is(write_kept($session, $round, $new), '00000', '... and its holder writes');
-	ok($load->works_on(3, 90), '... the workers go on');
+	works_on($load, '... the workers go on');
 	$cluster->bring_back;
 	return;
 }
@@ -121,12 +126,12 @@ sub settled_grant
 	my ($session, $kept) = @_;
 	my $token = acquire($session, $kept);
 	is(write_kept($session, $round, $token), '00000', '... a grant and a write');
-	caught_up();
-	return $token;
+	return ($token, caught_up());
 }
 
 # The primary's machine is suspended with a transaction open, another takes over and is granted the resource, and the
-# old one wakes up and believes that it is the primary. What it commits then is lost when its Patroni is back as well; in synchronous mode nobody is told that it was committed.
+# old one wakes up and believes that it is the primary, until its watchdog resets it. What it has committed by then is
+# lost; in synchronous mode nobody is told that it was committed.
 sub suspend
 {
 	my ($load, $synchronous) = @_;
@@ -134,11 +139,11 @@ sub suspend
 	my $kept = 'kept-' . ++$round;
 	my $sleeper = session();
 	my $before = epoch();
-	my $token = settled_grant($sleeper, $kept);
+	my ($token, $safe) = settled_grant($sleeper, $kept);
 	$sleeper->get('BEGIN');
 	$sleeper->get("SELECT fencing.bind('$kept', $token)");
 	$sleeper->get("UPDATE kept SET fence_token = $token WHERE round = $round");
-	my $old = $cluster->suspend;
+	my $old = note_fault($load, 'suspended', $synchronous ? undef : $safe, sub { $cluster->suspend });
 	$tokens->begin_life;
 	is(epoch(), $before + 1, '... the other server is the primary, one epoch further');
 	my $session = session();
@@ -146,7 +151,7 @@ sub suspend
 	my $new = acquire($session, $kept);
 	is(write_kept($session, $round, $new), '00000', '... its successor writes');
 	# Only then has every worker given up its connection to the old primary.
-	ok($load->works_on(3, 120), '... the workers go on');
+	works_on($load, '... the workers go on');
 
 	$cluster->wake_server;
 	$sleeper->send('COMMIT');
@@ -160,7 +165,7 @@ sub suspend
 		$sleeper->wait;
 		is($sleeper->sqlstate, '00000', '... the old primary wakes up: it commits what it cannot know to be stale');
 	}
-	$cluster->restart_patroni;
+	$cluster->reset_machine;
 	if ($synchronous)
 	{
 		$sleeper->wait;
@@ -180,154 +185,104 @@ sub orderly
 	note($name);
 	my $kept = 'kept-' . ++$round;
 	my $before = epoch();
-	my $token = settled_grant(session(), $kept);
-	$change->();
+	my ($token) = settled_grant(session(), $kept);
+	note_fault($load, $name =~ tr/ /_/r, undef, $change);
 	$tokens->begin_life;
 	is(epoch(), $before + 1, "$name: one epoch further");
 	my $session = session();
 	is($session->get("SELECT fence_token FROM kept WHERE round = $round"), $token, '... the row is there');
 	is_over($session, "SELECT fencing.bind('$kept', $token)", '... the tenure has ended');
 	is(epoch_of(acquire($session, $kept)), $before + 1, '... the next grant is of the new epoch');
-	ok($load->works_on(3, 90), '... the workers go on');
+	works_on($load, '... the workers go on');
 	$cluster->bring_back;
 	return;
 }
 
-# ---- what the workers' histories tell
+# ---- the load, and what its histories tell
 
-# The rows of their logs: one list, each row a hash.
-sub rows_written
+# The workers of one mode, in a folder of their own, and what was done to them, for the checker.
+sub start_load
 {
-	my $rows = session()->get(q(SELECT op, resource, coalesce(token, 0), life FROM log UNION ALL
-		SELECT op, resource, coalesce(token, 0), life FROM log_plain UNION ALL SELECT op, resource, coalesce(token, 0), life FROM log_outside));
-	return map { my %row; @row{qw(op resource token life)} = split /\|/; \%row } split /\n/, $rows;
+	my ($name) = @_;
+	my $directory = "$folder/$name";
+	mkdir $directory;
+	my $load = TortureWorkers->new("$programs/torture-worker", $directory, count => $workers, seed => $seed,
+		conninfo => $cluster->connstr('postgres'));
+	$load->start_all;
+	return $load;
 }
 
-# Grants in the order in which they were answered, and for each commit those that were answered before it was asked for:
-# a committed write must not be lower than any of them.
-sub stale_commits
+# Waits until each worker has been told of three more commits.
+sub works_on
 {
-	my ($works, @requests) = @_;
-	my @events;
-	push @events, map { { at => $_->{answered}, resource => $_->{resource}, grant => $_->{token} } } granted(@requests);
-	push @events, map { { at => $_->{asked}, resource => $works->{ $_->{op} }{resource}, write => $works->{ $_->{op} }{token}, op => $_->{op} } }
-	  grep { $_->{fate} eq 'ok' } committed(@requests);
-	my (%highest, @stale);
-	foreach my $event (sort { $a->{at} <=> $b->{at} } @events)
-	{
-		my $fence = \$highest{ $event->{resource} };
-		$$fence = 0 if !defined $$fence;
-		if (defined $event->{grant})
+	my ($load, $name) = @_;
+	my $commits = sub {
+		my %asked;
+		my $count = 0;
+		foreach (split /\n/, slurp_file($_[0]))
 		{
-			$$fence = $event->{grant} if $event->{grant} > $$fence;
+			my (undef, $process, $number, $what, $verb) = split / /;
+			$asked{"$process $number"} = 1 if $what eq 'invoke' && $verb eq 'commit';
+			$count++ if $what eq 'ok' && delete $asked{"$process $number"};
 		}
-		elsif ($event->{write} < $$fence)
-		{
-			push @stale, "$event->{op}: token $event->{write} after $$fence";
-		}
-	}
-	return @stale;
+		return $count;
+	};
+	until_true(sub { $load->histories == $workers }, 30) or die "a worker has no history\n";
+	my %before = map { $_ => $commits->($_) } $load->histories;
+	return ok(until_true(sub { !grep { $commits->($_) < $before{$_} + 3 } $load->histories }, 120, 0.2), $name);
 }
 
-# Answers to acquire that were committed: those of a block only when its COMMIT was answered, at that time.
-sub granted
+# Notes for the checker what happens while the function runs. Commits that were acknowledged after $safe may be lost.
+my $faults = 0;
+sub note_fault
 {
-	my (@requests) = @_;
-	my %block = map { $_->{id} => $_ } grep { $_->{verb} eq 'acquire' && $_->{open} } @requests;
-	my @granted = grep { $_->{verb} eq 'acquire' && !$_->{open} && $_->{fate} eq 'ok' && $_->{token} } @requests;
-	foreach my $keep (grep { $_->{verb} eq 'keep' && $_->{fate} eq 'ok' } @requests)
-	{
-		my ($process) = split / /, $keep->{id};
-		my $acquire = $block{"$process $keep->{of}"};
-		push @granted, { %$acquire, answered => $keep->{answered} };
-	}
-	push @granted, grep { $_->{verb} eq 'advance' && $_->{fate} eq 'ok' } @requests;
-	return @granted;
+	my ($load, $kind, $safe, $function) = @_;
+	my $number = ++$faults;
+	append_to_file("$load->{directory}/nemesis", now() . " nemesis $number invoke fault kind=$kind" . ($safe ? " safe=$safe" : '') . "\n");
+	my @answer = $function->();
+	append_to_file("$load->{directory}/nemesis", now() . " nemesis $number ok\n");
+	return $answer[0];
 }
 
-sub committed { return grep { $_->{verb} eq 'commit' && $_->{fate} ne 'error' } @_; }
-
-# Tokens that were handed out: how many, how often one came twice, how often one was not greater than all that had
-# been answered before it was asked for.
-sub token_faults
-{
-	my (@requests) = @_;
-	my @drawn = grep { $_->{verb} =~ /^(acquire|draw)$/ && $_->{fate} eq 'ok' && $_->{token} } @requests;
-	my (%seen, $twice, $low);
-	($twice, $low) = (0, 0);
-	$twice += $seen{ $_->{token} }++ ? 1 : 0 foreach @drawn;
-	my @answered = sort { $a->{answered} <=> $b->{answered} } @drawn;
-	my $highest = 0;
-	foreach my $draw (sort { $a->{asked} <=> $b->{asked} } @drawn)
-	{
-		while (@answered && $answered[0]{answered} < $draw->{asked})
-		{
-			my $token = shift(@answered)->{token};
-			$highest = $token if $token > $highest;
-		}
-		$low++ if $draw->{token} <= $highest;
-	}
-	return (scalar @drawn, $twice, $low);
-}
+# As the workers note it.
+sub now { return int(clock_gettime(CLOCK_MONOTONIC) * 1_000_000_000); }
 
 sub judge
 {
-	my ($load, $synchronous) = @_;
-	my $name = $synchronous ? 'synchronous' : 'asynchronous';
-	my @requests = $load->requests;
-	my %works = map { $_->{op} => $_ } grep { $_->{verb} eq 'work' } @requests;
-	my @rows = rows_written();
-	my %written = map { $_->{op} => 1 } @rows;
-	my @told = grep { $_->{fate} eq 'ok' } committed(@requests);
-	my $refused = grep { ($_->{sqlstate} || '') eq 'TK001' } @requests;
-
-	my ($drawn, $twice, $low) = token_faults(@requests);
-	is("$twice $low", '0 0', "$name: no token came twice, or was lower than one before");
-	is(join("\n", stale_commits(\%works, @requests)), '', '... no write was committed after a greater grant');
-	my @early = map { "$_->{op}: token $_->{token} on timeline $_->{life}" }
-	  grep { $_->{resource} =~ /^own/ && $_->{token} && epoch_of($_->{token}) != hex($_->{life}) - 1 } @rows;
-	is(join("\n", @early), '', '... every row was written with a token of the epoch in which it was written');
-	cmp_ok($refused, '>', 0, '... stale writes were tried, and refused');
-	my @internal = map { "$_->{id}: $_->{sqlstate}" } grep { ($_->{sqlstate} || '') =~ /^XX/ } @requests;
-	is(join("\n", @internal), '', '... and no error was internal');
-	my @lost = grep { !$written{ $_->{op} } && ($synchronous ? $works{ $_->{op} }{durable} : 1) } @told;
-	if ($synchronous)
-	{
-		is(join("\n", map { $_->{op} } @lost), '', '... no write that was told is lost');
-		my %granted;
-		foreach (granted(@requests))
-		{
-			$granted{ $_->{resource} } = $_->{token} if $_->{token} > ($granted{ $_->{resource} } || 0);
-		}
-		my $session = session();
-		my @lower = grep { $session->get("SELECT token >= $granted{$_} FROM fencing.lookup('$_')") ne 't' } sort keys %granted;
-		is(join(' ', @lower), '', '... and no grant: every fence stands where it was told, or higher');
-	}
-	else
-	{
-		cmp_ok(scalar @lost, '>', 0, '... writes that were told are lost, as asynchronous replication does');
-	}
-	diag(sprintf '%s: %d tokens, %d grants, %d commits, %d refusals, %d commits lost', $name, $drawn, scalar granted(@requests),
-		scalar @told, $refused, scalar @lost);
+	my ($load, $name) = @_;
+	is($load->finish(90), 0, "$name: the workers come to an end");
+	# What a worker has left prepared it has finished, on whichever server.
+	is(session()->get('SELECT count(*) FROM pg_prepared_xacts'), 0, '... nothing is left prepared');
+	is(session()->get(q(SELECT count(*), string_agg(op, ' ') FROM log
+		WHERE resource LIKE 'own-%' AND token >> 40 <> ('x' || life)::bit(32)::int - 1)), '0|',
+		'... every row was written with a token of the epoch in which it was written');
+	my $dump = "$load->{directory}/dump";
+	my $begun = now();
+	my ($tables, $report) = ('', '');
+	IPC::Run::run(['psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-d', $cluster->connstr('postgres'), '-f', tree_root() . '/test/torture/dump.sql'],
+		'>', \$tables) or die "no dump\n";
+	append_to_file($dump, "dump $begun " . now() . ' ' . session()->get('SELECT life()') . "\n$tables");
+	my $clean = IPC::Run::run([ "$programs/torture-checker", '--dump', $dump, "$load->{directory}/nemesis", $load->histories ],
+		'>', \$report, '2>&1');
+	ok($clean, '... the checker finds no violation');
+	diag("$name:\n$report");
+	like($report, qr/ TK001 [1-9]/, '... and stale writes were tried, and refused');
 	return;
 }
 
 foreach my $synchronous (0, 1)
 {
 	$cluster->set_synchronous($synchronous);
-	my $histories = "$folder/" . ($synchronous ? 'synchronous' : 'asynchronous');
-	mkdir $histories;
-	my $load = FencingTorture->new(program => $program, connstr => $cluster->connstr('postgres'), folder => $histories,
-		seed => $seed + $synchronous, workers => $workers);
-	ok($load->works_on(3, 60), 'the workers work');
+	my $name = $synchronous ? 'synchronous' : 'asynchronous';
+	my $load = start_load($name);
+	works_on($load, "$name: the workers work");
 	# What is lost first differs, so that two failovers in each mode show every kind.
 	my @ways = (sub { fail_over($load, $synchronous, $synchronous) }, sub { suspend($load, $synchronous) },
 		sub { fail_over($load, $synchronous, !$synchronous) });
 	$ways[$_ % @ways]->() foreach 0 .. $failovers - 1;
 	orderly($load, 'planned switch-over', sub { $cluster->switch_over }) if !$synchronous;
 	orderly($load, 'etcd is lost', sub { $cluster->lose_etcd }) if $synchronous;
-	ok($load->stop, 'the workers end');
-	judge($load, $synchronous);
+	judge($load, $name);
 }
 is($tokens->faults, '0 0', 'no token of the test itself came twice, or too low');
 

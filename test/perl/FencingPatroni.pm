@@ -222,7 +222,7 @@ sub suspend
 	return $old;
 }
 
-# The suspended server goes on and believes that it is the primary, until its Patroni is there again.
+# The suspended server goes on and believes that it is the primary.
 sub wake_server
 {
 	my ($self) = @_;
@@ -230,14 +230,15 @@ sub wake_server
 	return;
 }
 
-# A new one, and not the one that was suspended: with what it has seen of etcd before, that of Patroni 3.0 may take the
-# lock back from the new primary (docs/failover.md).
-sub restart_patroni
+# The watchdog resets the suspended machine; it boots. Without a watchdog Patroni 3.0 does not always get it right
+# (docs/failover.md).
+sub reset_machine
 {
 	my ($self) = @_;
-	my $name = (delete $self->{suspended})->{name};
-	$self->end_process("patroni-$name", 'KILL');
-	$self->start_patroni($name);
+	my $old = delete $self->{suspended};
+	$self->end_process("patroni-$old->{name}", 'KILL');
+	kill 'KILL', server_processes($old);
+	$self->start_patroni($old->{name});
 	return;
 }
 
