@@ -270,7 +270,9 @@ Checker::check_origin()
 	for (const Row &row : dump_.rows) {
 		auto work = work_of_.find(row.op);
 
-		if (is_outside(row.resource) || work == work_of_.end())
+		// A row that carries another token than its transaction has been reported already.
+		if (is_outside(row.resource) || work == work_of_.end() ||
+			works_[work->second].token != row.token)
 			continue;
 
 		auto grant = granted.find(row.token);

@@ -75,6 +75,18 @@ private:
 		return settled_ && (!resources_.empty() || list_resources());
 	}
 
+	// A promotion or a restart may take its time.
+	bool
+	come_back()
+	{
+		for (int tries = 0; tries < 300 && !over(); tries++) {
+			if (ready())
+				return true;
+			chance_.pause(20, 80);
+		}
+		return false;
+	}
+
 	bool list_resources();
 	void round();
 	void draw();
@@ -283,7 +295,7 @@ Worker::use(Lease lease)
 	for (int i = 0; i < works && !over(); i++) {
 		if (!database_.connected() || work_.owes()) {
 			// A worker that was cut off goes on where it was, if it can.
-			if (chance_.percent(50) || !ready())
+			if (chance_.percent(50) || !come_back())
 				break;
 			i = 0;
 		}

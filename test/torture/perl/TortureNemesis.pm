@@ -252,7 +252,14 @@ sub fault_clock
 	my ($self) = @_;
 	return if !$self->{servers}->has_clock;
 	my $seconds = int(rand 7200) - 3600;
-	$self->simple('clock', sub { $self->{servers}->step_clock($seconds); return "seconds=$seconds" });
+	$self->simple('clock', sub {
+		my $servers = $self->{servers};
+		$servers->step_clock($seconds);
+		# Where the library does not reach the server, this would be no fault at all.
+		until_true(sub { abs($servers->clock_offset - $seconds) < 60 }, 30, 0.1)
+		  or die "the server's clock does not follow\n";
+		return "seconds=$seconds";
+	});
 	return;
 }
 

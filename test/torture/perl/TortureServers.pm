@@ -133,6 +133,14 @@ sub step_clock
 	return;
 }
 
+# Seconds that the server's clock is ahead of ours. It may be too busy to say.
+sub clock_offset
+{
+	my ($self) = @_;
+	my ($status, $epoch) = $self->{primary}->psql('postgres', 'SELECT extract(epoch FROM clock_timestamp())');
+	return $status == 0 && $epoch =~ /^\d/ ? $epoch - Time::HiRes::time() : 1e9;
+}
+
 # Reachable again, after whatever has been done to it.
 sub wait_for
 {
