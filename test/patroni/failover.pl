@@ -9,31 +9,23 @@ use strict;
 use warnings;
 
 use FencingHistory qw(epoch_of is_over);
+use FencingLoad;
 use FencingPatroni;
 use FencingSession;
 use FencingTest;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
-
-use lib tree_root() . '/test/torture/perl';
-use TortureWorkers;
 
 my ($programs, $failovers, $seed) = @ARGV;
 $SIG{TERM} = sub { exit 143; };
 my $folder = $ENV{TMPDIR};
-my $workers = 4;
-my $own = 6;
 my $tokens = FencingHistory->new;
+my $load;
 
 my $cluster = FencingPatroni->new($folder, fencing_conf());
-{
-	my $schema = tree_root() . '/test/torture/schema.sql';
-	IPC::Run::run(['psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-v', "own=$own", '-v', 'outside=2', '-d', $cluster->connstr('postgres'),
-		'-f', $schema, '-c', 'CREATE TABLE kept (round int PRIMARY KEY, fence_token bigint)',
-		'-c', q(SELECT fencing.protect('kept', 'fence_token', resource => 'kept-{round}'))], '>', '/dev/null')
-	  or die "the schema is not there\n";
-}
+FencingLoad::make_tables($cluster->connstr('postgres'));
+IPC::Run::run(['psql', '-Xq', '-d', $cluster->connstr('postgres'), '-c', 'CREATE TABLE kept (round int PRIMARY KEY, fence_token bigint)',
+	'-c', q(SELECT fencing.protect('kept', 'fence_token', resource => 'kept-{round}'))], '>', '/dev/null') or die "no table\n";
 note('seed ' . $seed);
 
 # Everything that one connection to whoever is the primary says.
@@ -57,7 +49,7 @@ sub write_kept
 # The standby has all that anybody was told until now; the time, as the workers note it.
 sub caught_up
 {
-	my $now = now();
+	my $now = FencingLoad::now();
 	my $lsn = $cluster->primary->query('SELECT pg_current_wal_flush_lsn()');
 	until_true(sub { $cluster->standby->query("SELECT pg_last_wal_replay_lsn() >= '$lsn'") eq 't' }, 60) or die "the standby does not follow\n";
 	return $now;
@@ -68,7 +60,7 @@ my $round = 0;
 # One failover: a grant that the standby has, and one that it cannot have; the primary dies; what has become of both.
 sub fail_over
 {
-	my ($load, $synchronous, $patroni) = @_;
+	my ($synchronous, $patroni) = @_;
 	my $name = ($synchronous ? 'synchronous' : 'asynchronous') . ', ' . ($patroni ? 'server and Patroni' : 'server') . ' killed';
 	my $kept = 'kept-' . ++$round;
 	my $session = session();
@@ -92,10 +84,10 @@ sub fail_over
 	{
 		$lost = acquire($session, $kept);
 		is(write_kept($session, $round, $lost), '00000', '... a grant and a write that the standby does not have');
-		works_on($load, '... and the workers go on as well');
+		$load->works_on(3, '... and the workers go on as well');
 	}
 
-	my $seconds = note_fault($load, $patroni ? 'server_and_patroni' : 'server', $synchronous ? undef : $safe,
+	my $seconds = $load->fault($patroni ? 'server and Patroni' : 'server', $synchronous ? undef : $safe,
 		sub { $cluster->fail_over($patroni) });
 	note(sprintf '%s: the other server is the primary after %.1f s', $name, $seconds);
 	$tokens->begin_life;
@@ -115,7 +107,7 @@ sub fail_over
 	my $new = acquire($session, $kept);
 	is(epoch_of($new), $before + 1, '... the next grant is of the new epoch');
 	is(write_kept($session, $round, $new), '00000', '... and its holder writes');
-	works_on($load, '... the workers go on');
+	$load->works_on(3, '... the workers go on');
 	$cluster->bring_back;
 	return;
 }
@@ -134,7 +126,7 @@ sub settled_grant
 # lost; in synchronous mode nobody is told that it was committed.
 sub suspend
 {
-	my ($load, $synchronous) = @_;
+	my ($synchronous) = @_;
 	note(($synchronous ? 'synchronous' : 'asynchronous') . ', the primary is suspended');
 	my $kept = 'kept-' . ++$round;
 	my $sleeper = session();
@@ -143,15 +135,16 @@ sub suspend
 	$sleeper->get('BEGIN');
 	$sleeper->get("SELECT fencing.bind('$kept', $token)");
 	$sleeper->get("UPDATE kept SET fence_token = $token WHERE round = $round");
-	my $old = note_fault($load, 'suspended', $synchronous ? undef : $safe, sub { $cluster->suspend });
+	my $old = $load->fault('suspended', $synchronous ? undef : $safe, sub { $cluster->suspend });
 	$tokens->begin_life;
 	is(epoch(), $before + 1, '... the other server is the primary, one epoch further');
 	my $session = session();
 	is_over($session, "SELECT fencing.bind('$kept', $token)", '... the tenure has ended');
 	my $new = acquire($session, $kept);
 	is(write_kept($session, $round, $new), '00000', '... its successor writes');
-	# Only then has every worker given up its connection to the old primary.
-	works_on($load, '... the workers go on');
+	# Nobody may be left who waits for the old primary.
+	$load->replace_all;
+	$load->works_on(3, '... the workers go on');
 
 	$cluster->wake_server;
 	$sleeper->send('COMMIT');
@@ -181,109 +174,40 @@ sub suspend
 # A change of the primary in which nothing is lost: every tenure ends all the same.
 sub orderly
 {
-	my ($load, $name, $change) = @_;
+	my ($name, $change) = @_;
 	note($name);
 	my $kept = 'kept-' . ++$round;
 	my $before = epoch();
 	my ($token) = settled_grant(session(), $kept);
-	note_fault($load, $name =~ tr/ /_/r, undef, $change);
+	$load->fault($name, undef, $change);
 	$tokens->begin_life;
 	is(epoch(), $before + 1, "$name: one epoch further");
 	my $session = session();
 	is($session->get("SELECT fence_token FROM kept WHERE round = $round"), $token, '... the row is there');
 	is_over($session, "SELECT fencing.bind('$kept', $token)", '... the tenure has ended');
 	is(epoch_of(acquire($session, $kept)), $before + 1, '... the next grant is of the new epoch');
-	works_on($load, '... the workers go on');
-	$cluster->bring_back;
+	$load->works_on(3, '... the workers go on');
 	return;
 }
 
-# ---- the load, and what its histories tell
-
-# The workers of one mode, in a folder of their own, and what was done to them, for the checker.
-sub start_load
-{
-	my ($name) = @_;
-	my $directory = "$folder/$name";
-	mkdir $directory;
-	my $load = TortureWorkers->new("$programs/torture-worker", $directory, count => $workers, seed => $seed,
-		conninfo => $cluster->connstr('postgres'));
-	$load->start_all;
-	return $load;
-}
-
-# Waits until each worker has been told of three more commits.
-sub works_on
-{
-	my ($load, $name) = @_;
-	my $commits = sub {
-		my %asked;
-		my $count = 0;
-		foreach (split /\n/, slurp_file($_[0]))
-		{
-			my (undef, $process, $number, $what, $verb) = split / /;
-			$asked{"$process $number"} = 1 if $what eq 'invoke' && $verb eq 'commit';
-			$count++ if $what eq 'ok' && delete $asked{"$process $number"};
-		}
-		return $count;
-	};
-	until_true(sub { $load->histories == $workers }, 30) or die "a worker has no history\n";
-	my %before = map { $_ => $commits->($_) } $load->histories;
-	return ok(until_true(sub { !grep { $commits->($_) < $before{$_} + 3 } $load->histories }, 120, 0.2), $name);
-}
-
-# Notes for the checker what happens while the function runs. Commits that were acknowledged after $safe may be lost.
-my $faults = 0;
-sub note_fault
-{
-	my ($load, $kind, $safe, $function) = @_;
-	my $number = ++$faults;
-	append_to_file("$load->{directory}/nemesis", now() . " nemesis $number invoke fault kind=$kind" . ($safe ? " safe=$safe" : '') . "\n");
-	my @answer = $function->();
-	append_to_file("$load->{directory}/nemesis", now() . " nemesis $number ok\n");
-	return $answer[0];
-}
-
-# As the workers note it.
-sub now { return int(clock_gettime(CLOCK_MONOTONIC) * 1_000_000_000); }
-
-sub judge
-{
-	my ($load, $name) = @_;
-	is($load->finish(90), 0, "$name: the workers come to an end");
-	# What a worker has left prepared it has finished, on whichever server.
-	is(session()->get('SELECT count(*) FROM pg_prepared_xacts'), 0, '... nothing is left prepared');
-	is(session()->get(q(SELECT count(*), string_agg(op, ' ') FROM log
-		WHERE resource LIKE 'own-%' AND token >> 40 <> ('x' || life)::bit(32)::int - 1)), '0|',
-		'... every row was written with a token of the epoch in which it was written');
-	my $dump = "$load->{directory}/dump";
-	my $begun = now();
-	my ($tables, $report) = ('', '');
-	IPC::Run::run(['psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-d', $cluster->connstr('postgres'), '-f', tree_root() . '/test/torture/dump.sql'],
-		'>', \$tables) or die "no dump\n";
-	append_to_file($dump, "dump $begun " . now() . ' ' . session()->get('SELECT life()') . "\n$tables");
-	my $clean = IPC::Run::run([ "$programs/torture-checker", '--dump', $dump, "$load->{directory}/nemesis", $load->histories ],
-		'>', \$report, '2>&1');
-	ok($clean, '... the checker finds no violation');
-	diag("$name:\n$report");
-	like($report, qr/ TK001 [1-9]/, '... and stale writes were tried, and refused');
-	return;
-}
-
+$load = FencingLoad->new(programs => $programs, directory => "$folder/histories", count => 4, seed => $seed,
+	conninfo => $cluster->connstr('postgres'));
+$load->works_on(3, 'the workers work');
 foreach my $synchronous (0, 1)
 {
 	$cluster->set_synchronous($synchronous);
-	my $name = $synchronous ? 'synchronous' : 'asynchronous';
-	my $load = start_load($name);
-	works_on($load, "$name: the workers work");
 	# What is lost first differs, so that two failovers in each mode show every kind.
-	my @ways = (sub { fail_over($load, $synchronous, $synchronous) }, sub { suspend($load, $synchronous) },
-		sub { fail_over($load, $synchronous, !$synchronous) });
+	my @ways = (sub { fail_over($synchronous, $synchronous) }, sub { suspend($synchronous) }, sub { fail_over($synchronous, !$synchronous) });
 	$ways[$_ % @ways]->() foreach 0 .. $failovers - 1;
-	orderly($load, 'planned switch-over', sub { $cluster->switch_over }) if !$synchronous;
-	orderly($load, 'etcd is lost', sub { $cluster->lose_etcd }) if $synchronous;
-	judge($load, $name);
+	orderly('planned switch-over', sub { $cluster->switch_over }) if !$synchronous;
+	orderly('etcd is lost', sub { $cluster->lose_etcd }) if $synchronous;
 }
+$load->judge('failovers by Patroni', $cluster->connstr('postgres'));
+# What a worker has left prepared it has finished, on whichever server.
+is(session()->get('SELECT count(*) FROM pg_prepared_xacts'), 0, '... nothing is left prepared');
+is(session()->get(q(SELECT count(*), string_agg(op, ' ') FROM log
+	WHERE resource LIKE 'own-%' AND token >> 40 <> ('x' || life)::bit(32)::int - 1)), '0|',
+	'... every row was written with a token of the epoch in which it was written');
 is($tokens->faults, '0 0', 'no token of the test itself came twice, or too low');
 
 done_testing();

@@ -39,20 +39,39 @@ pool_mode = transaction
 logfile = $self->{log}
 INI
 	push @started, $self;
-	# PgBouncer writes to its log file; the copy that goes to stderr would look like a test's own.
-	open my $null, '>', '/dev/null' or die "could not open /dev/null: $!";
+	$self->start;
+	return $self;
+}
+
+sub start
+{
+	my ($self) = @_;
 	my $process = fork;
 	die "could not fork: $!" if !defined $process;
 	if ($process == 0)
 	{
-		open STDOUT, '>&', $null;
-		open STDERR, '>&', $null;
-		exec 'pgbouncer', '-q', "$folder/pgbouncer.ini" or POSIX::_exit(127);
+		# It writes to its log file; the copy on stderr would look like the test's own.
+		open STDOUT, '>', '/dev/null';
+		open STDERR, '>&', \*STDOUT;
+		exec 'pgbouncer', '-q', "$self->{folder}/pgbouncer.ini" or POSIX::_exit(127);
 	}
 	$self->{process} = $process;
-	until_true(sub { -S "$folder/.s.PGSQL.$self->{port}" && eval { $self->version } || $self->ended }, 60)
-	  && !$self->ended or die "pgbouncer did not start:\n" . slurp_file($self->{log});
-	return $self;
+	until_true(sub { -S $self->socket && eval { $self->version } || $self->ended }, 60) && !$self->ended
+	  or die "pgbouncer did not start:\n" . slurp_file($self->{log});
+	return;
+}
+
+sub socket { return "$_[0]->{folder}/.s.PGSQL.$_[0]->{port}"; }
+
+# kill -9, and another one in its place: every client and every server connection is cut.
+sub crash
+{
+	my ($self) = @_;
+	kill 'KILL', $self->{process};
+	waitpid $self->{process}, 0;
+	unlink $self->socket;
+	$self->start;
+	return;
 }
 
 # Over TCP nobody listens: the number only names the socket, and must differ from the server's.
