@@ -138,11 +138,8 @@ sub stop
 {
 	my ($self) = @_;
 	return if !$self->{process};
-	kill 'TERM', $self->{process};
-	if (!until_true(sub { $self->ended }, 30))
-	{
-		kill 'KILL', $self->{process};
-	}
+	# What SIGTERM means has changed with its releases; it has nothing to keep.
+	kill 'KILL', $self->{process};
 	waitpid $self->{process}, 0;
 	delete $self->{process};
 	return;

@@ -358,9 +358,10 @@ SQL
 	{
 		$node->safe_psql('postgres', 'TRUNCATE ledger');
 		my $errors = '';
+		# A thread for each client, since pgbench waits for the answer when it prepares.
 		my $done = IPC::Run::run(
-			['pgbench', '-n', '-M', $protocol, '-c', $clients, '-j', 2, '-t', $transactions, '-f', "$node->{_basedir}/holder.sql",
-				$many->connstr('two') . ' user=worker'], '>', '/dev/null', '2>', \$errors);
+			['pgbench', '-n', '-M', $protocol, '-c', $clients, '-j', $clients, '-t', $transactions, '-f', "$node->{_basedir}/holder.sql",
+				$many->connstr('two') . ' user=worker'], '>', '/dev/null', '2>', \$errors, IPC::Run::timeout(180));
 		ok($done, "$clients clients on two server connections, protocol $protocol") or diag($errors);
 		is($node->safe_psql('postgres', 'SELECT count(*), count(DISTINCT token), count(*) FILTER (WHERE token <> stamped) FROM ledger'),
 			join('|', ($clients * $transactions) x 2, 0), '... every transaction is there, with the token of its own client');
