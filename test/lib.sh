@@ -20,7 +20,7 @@ as_root() {
 	[ "$(id -u)" != 0 ] || return 0
 	command -v sudo >/dev/null || die "needs root, or sudo"
 	local name settings=()
-	for name in CI PG_CONFIG TEST_JOBS TEST_LOGS MATRIX_ROOT MATRIX_FRESH TEST_CCACHE; do
+	for name in CI PG_CONFIG TEST_JOBS TEST_LOGS MATRIX_ROOT MATRIX_FRESH TEST_CCACHE TEST_SEED; do
 		[ -z "${!name+set}" ] || settings+=("$name=${!name}")
 	done
 	exec sudo env "${settings[@]}" bash "$@"

@@ -81,7 +81,7 @@ private:
 	{
 		for (int tries = 0; tries < 300 && !over(); tries++) {
 			if (ready())
-				return true;
+				return !work_.gave_up();
 			chance_.pause(20, 80);
 		}
 		return false;
@@ -291,6 +291,8 @@ void
 Worker::use(Lease lease)
 {
 	int works = chance_.between(1, 4);
+
+	work_.gave_up();
 
 	for (int i = 0; i < works && !over(); i++) {
 		if (!database_.connected() || work_.owes()) {

@@ -1,8 +1,9 @@
 # TortureServers: the lives of one database: a primary, a standby that streams from it, backups of it, and the
 # forwarder through which the workers reach whichever server is the primary.
 #
-# All lives share one archive of WAL. Without it two of them would be given the same timeline, which no server can
-# see by itself.
+# All lives share one archive. Without it two of them would be given the same timeline, which no server can see by
+# itself. It keeps the histories of the timelines alone: nobody here recovers further than what a backup or a standby
+# brings along, and hours of WAL fill a disk.
 package TortureServers;
 
 use strict;
@@ -41,7 +42,7 @@ sub new
 	my $node = fencing_node($self->next_name, allows_streaming => 1);
 	$node->append_conf('postgresql.conf', <<"CONF" . ($options{conf} || ''));
 archive_mode = on
-archive_command = 'test -f "$directory/archive/%f" || (cp "%p" "$directory/archive/%f.part" && mv "$directory/archive/%f.part" "$directory/archive/%f")'
+archive_command = 'case "%f" in *.history) test -f "$directory/archive/%f" || (cp "%p" "$directory/archive/%f.part" && mv "$directory/archive/%f.part" "$directory/archive/%f");; esac'
 restore_command = 'cp "$directory/archive/%f" "%p"'
 restart_after_crash = on
 log_statement = none
@@ -235,6 +236,7 @@ CONF
 recovery_target = ''
 recovery_target_timeline = 'latest'
 CONF
+	$self->drop_backup($backup);
 	return $self->take_over($new, $old, $backup->{safe}, $done);
 }
 
@@ -264,6 +266,14 @@ sub take_backup
 	mkdir $keeper->backup_dir;
 	rename $node->backup_dir . "/$name", $keeper->backup_dir . "/$name" or die "backup: $!";
 	push @{ $self->{backups} }, { node => $keeper, name => $name, safe => $safe };
+	$self->drop_backup(shift @{ $self->{backups} }) if @{ $self->{backups} } > 3;
+	return;
+}
+
+sub drop_backup
+{
+	my ($self, $backup) = @_;
+	PostgreSQL::Test::Utils::system_or_bail('rm', '-rf', $backup->{node}->backup_dir . "/$backup->{name}");
 	return;
 }
 
