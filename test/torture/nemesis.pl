@@ -28,7 +28,7 @@ my %none = map { $_ => 0 } keys %{ { TortureNemesis::usual_weights() } };
 my %aims = (
 	all => { weights => {}, pause => 1, options => [] },
 	no_flush => {
-		rule => 'I1', weights => { %none, crash => 1 }, pause => 1, options => [ '--draws', 70 ], conf => own_flush_conf() },
+		rule => 'I1', weights => { %none, crash => 1 }, pause => 1, options => [ '--draws', 95 ], conf => own_flush_conf() },
 	no_seal => { rule => 'I5', weights => { %none, stop => 1 }, pause => 1, options => [] },
 	epoch_unjudged => { rule => 'I5', weights => { %none, promote => 1, stop => 1 }, pause => 0.5, options => [] },
 	no_lock_at_seal => { rule => 'I5', weights => { %none, stop => 1 }, pause => 1, options => [] },
