@@ -327,6 +327,8 @@ Worker::haunt()
 	Lease lease = chance_.one_of(ghosts_);
 
 	lease.lost = true;
+	// Where nobody has come, it is no ghost: what it has read may have been changed by itself.
+	lease.fenced = false;
 	switch (chance_.between(1, 8)) {
 	case 1:
 		if (!lease.outside)
@@ -340,7 +342,6 @@ Worker::haunt()
 		write_bare(lease);
 		break;
 	default:
-		// Its seq is as old as its token.
 		work_.write(lease);
 	}
 }
