@@ -251,7 +251,8 @@ sub fault_clock
 {
 	my ($self) = @_;
 	return if !$self->{servers}->has_clock;
-	my $seconds = int(rand 7200) - 3600;
+	# Forwards, then backwards, from our own time.
+	my $seconds = (600 + int rand 3000) * ($self->{clock_steps}++ % 2 ? -1 : 1);
 	$self->simple('clock', sub {
 		my $servers = $self->{servers};
 		$servers->step_clock($seconds);
