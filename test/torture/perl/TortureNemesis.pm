@@ -241,7 +241,7 @@ sub fault_full
 		my $sockets = $self->{servers}->exhaust;
 		$self->{servers}->order('cut 1000');    # whoever is cut now finds no way back
 		sleep 0.3 + rand 1;
-		close $_ foreach @$sockets;
+		$self->{servers}->relieve($sockets);
 		return 'sockets=' . scalar @$sockets;
 	});
 	return;

@@ -45,6 +45,7 @@ archive_mode = on
 archive_command = 'case "%f" in *.history) test -f "$directory/archive/%f" || (cp "%p" "$directory/archive/%f.part" && mv "$directory/archive/%f.part" "$directory/archive/%f");; esac'
 restore_command = 'cp "$directory/archive/%f" "%p"'
 restart_after_crash = on
+wal_keep_size = 256MB
 log_statement = none
 log_line_prefix = '%m [%p] %e %q%a '
 max_connections = @{[ MOST_CONNECTIONS ]}
@@ -294,6 +295,20 @@ sub exhaust
 		push @sockets, $socket;
 	}
 	return \@sockets;
+}
+
+# Give them back, and wait until the server has noticed.
+sub relieve
+{
+	my ($self, $sockets) = @_;
+	close $_ foreach @$sockets;
+	my $node = $self->{primary};
+	until_true(
+		sub {
+			my ($status, $count) = $node->psql('postgres', 'SELECT count(*) FROM pg_stat_activity');
+			return $status == 0 && $count < MOST_CONNECTIONS - 10;
+		}, 60, 0.05) or die "the connections do not go away\n";
+	return;
 }
 
 # The tables as one snapshot, for the checker.
