@@ -84,6 +84,16 @@ $clean = is_clean() && $clean;
 my $prepared = $servers->primary->safe_psql('postgres', 'SELECT count(*) FROM pg_prepared_xacts');
 $servers->stop;
 
+# What no worker may have been told: a server that gave up by itself, an internal error.
+my @bad_lines;
+foreach my $log (glob("$PostgreSQL::Test::Utils::log_path/*_life*.log"))
+{
+	open my $handle, '<', $log or die "$log: $!";
+	push @bad_lines, grep { /\bPANIC:|^TRAP:| XX\w{3} torture / } <$handle>;
+	close $handle;
+}
+diag(@bad_lines[0 .. ($#bad_lines < 9 ? $#bad_lines : 9)]) if @bad_lines;
+
 open my $file, '>>', $result or die "$result: $!";
 print $file 'verdict ' . ($clean ? 'clean' : 'violated') . "\n";
 close $file;
@@ -92,6 +102,7 @@ if ($ENV{TORTURE_KEEP})
 	system_or_bail('cp', '-r', $histories, $ENV{TORTURE_KEEP});
 }
 is($left, 0, 'every worker came to an end');
+is(scalar @bad_lines, 0, 'no server panicked, and none had an internal error');
 is($prepared, 0, 'nothing is left prepared');
 ok($clean, 'no violation') if $aim eq 'all';
 ok(!$clean, "the checker has found $aim") if $aim ne 'all';
