@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 namespace torture {
 
@@ -253,8 +254,12 @@ Checker::check_reasons()
 {
 	std::map<std::string, Highest<const Request *>> asked;
 	Highest<const Request *> any;
+	std::set<std::string> lives;
 
 	for (const Request &request : requests_) {
+		if (!request.tell("life").empty())
+			lives.insert(request.tell("life"));
+
 		bool acquires = request.verb == "acquire";
 
 		if (acquires && (request.fate == Fate::none || request.fate == Fate::unknown))
@@ -268,6 +273,9 @@ Checker::check_reasons()
 		else if (request.verb == "fault" && !request.ask("safe").empty())
 			any.add(request.invoked, never, &request);
 	}
+	// A change of life that no nemesis has noted: nobody knows when it was.
+	if (lives.size() > 1 && losses_.empty())
+		return;
 	any.sort();
 	for (auto &[resource, highest] : asked)
 		highest.sort();

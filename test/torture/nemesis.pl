@@ -28,7 +28,7 @@ my %none = map { $_ => 0 } keys %{ { TortureNemesis::usual_weights() } };
 my %aims = (
 	all => { weights => {}, pause => 1, options => [] },
 	no_flush => {
-		rule => 'I1', weights => { %none, crash => 1 }, pause => 1, options => [ '--draws', 70 ], conf => own_flush_conf() },
+		rule => 'I1', weights => { %none, crash => 1 }, pause => 1, options => [ '--draws', 95 ], conf => own_flush_conf() },
 	no_seal => { rule => 'I5', weights => { %none, stop => 1 }, pause => 1, options => [] },
 	epoch_unjudged => { rule => 'I5', weights => { %none, promote => 1, stop => 1 }, pause => 0.5, options => [] },
 	no_lock_at_seal => { rule => 'I5', weights => { %none, stop => 1 }, pause => 1, options => [] },
@@ -62,9 +62,11 @@ sub is_clean
 	return $report !~ /^violation of $chosen->{rule}:/m;
 }
 
-my $end = time + $seconds;
-my $every = $aim eq 'all' ? 60 : 5;
-my $look = time + $every;
+my $begun = time;
+my $end = $begun + $seconds;
+# The longer it runs, the longer the checker has to read.
+my $every = sub { return $aim ne 'all' ? 5 : 60 + 0.2 * (time - $begun) };
+my $look = time + $every->();
 my $clean = 1;
 $workers->start_all;
 while ($clean && time < $end)
@@ -74,13 +76,23 @@ while ($clean && time < $end)
 	die "workers @fallen have ended by themselves\n" if @fallen;
 	next if time < $look;
 	$clean = is_clean();
-	$look = time + $every;
+	$look = time + $every->();
 }
 $nemesis->wake;
 my $left = $workers->finish(90);
 $clean = is_clean() && $clean;
 my $prepared = $servers->primary->safe_psql('postgres', 'SELECT count(*) FROM pg_prepared_xacts');
 $servers->stop;
+
+# What no worker may have been told: a server that gave up by itself, an internal error.
+my @bad_lines;
+foreach my $log (glob("$PostgreSQL::Test::Utils::log_path/*_life*.log"))
+{
+	open my $handle, '<', $log or die "$log: $!";
+	push @bad_lines, grep { /\bPANIC:|^TRAP:| XX\w{3} torture / } <$handle>;
+	close $handle;
+}
+diag(@bad_lines[0 .. ($#bad_lines < 9 ? $#bad_lines : 9)]) if @bad_lines;
 
 open my $file, '>>', $result or die "$result: $!";
 print $file 'verdict ' . ($clean ? 'clean' : 'violated') . "\n";
@@ -90,6 +102,7 @@ if ($ENV{TORTURE_KEEP})
 	system_or_bail('cp', '-r', $histories, $ENV{TORTURE_KEEP});
 }
 is($left, 0, 'every worker came to an end');
+is(scalar @bad_lines, 0, 'no server panicked, and none had an internal error');
 is($prepared, 0, 'nothing is left prepared');
 ok($clean, 'no violation') if $aim eq 'all';
 ok(!$clean, "the checker has found $aim") if $aim ne 'all';

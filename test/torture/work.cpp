@@ -269,6 +269,7 @@ Work::look_for_outcome()
 
 	if (++open_.tries > most_tries) { // it stays unknown
 		open_ = {};
+		gave_up_ = true;
 		return true;
 	}
 

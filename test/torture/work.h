@@ -48,6 +48,17 @@ public:
 		return !open_.op.empty();
 	}
 
+	// Whether an outcome has stayed unknown since this was asked last: what the holder has read may be
+	// changed behind its back by itself.
+	bool
+	gave_up()
+	{
+		bool gave_up = gave_up_;
+
+		gave_up_ = false;
+		return gave_up;
+	}
+
 private:
 	// What a transaction of its kind consists of.
 	struct Plan {
@@ -81,6 +92,7 @@ private:
 	std::string xid_;  // of the running transaction
 	std::string life_; // of the server that runs it
 	long works_ = 0;
+	bool gave_up_ = false;
 
 	// The transaction whose outcome is unknown; empty: none.
 	struct Open {

@@ -81,7 +81,7 @@ private:
 	{
 		for (int tries = 0; tries < 300 && !over(); tries++) {
 			if (ready())
-				return true;
+				return !work_.gave_up();
 			chance_.pause(20, 80);
 		}
 		return false;
@@ -292,6 +292,8 @@ Worker::use(Lease lease)
 {
 	int works = chance_.between(1, 4);
 
+	work_.gave_up();
+
 	for (int i = 0; i < works && !over(); i++) {
 		if (!database_.connected() || work_.owes()) {
 			// A worker that was cut off goes on where it was, if it can.
@@ -325,6 +327,8 @@ Worker::haunt()
 	Lease lease = chance_.one_of(ghosts_);
 
 	lease.lost = true;
+	// Where nobody has come, it is no ghost: what it has read may have been changed by itself.
+	lease.fenced = false;
 	switch (chance_.between(1, 8)) {
 	case 1:
 		if (!lease.outside)
@@ -338,7 +342,6 @@ Worker::haunt()
 		write_bare(lease);
 		break;
 	default:
-		// Its seq is as old as its token.
 		work_.write(lease);
 	}
 }

@@ -241,7 +241,7 @@ sub fault_full
 		my $sockets = $self->{servers}->exhaust;
 		$self->{servers}->order('cut 1000');    # whoever is cut now finds no way back
 		sleep 0.3 + rand 1;
-		close $_ foreach @$sockets;
+		$self->{servers}->relieve($sockets);
 		return 'sockets=' . scalar @$sockets;
 	});
 	return;
@@ -251,7 +251,8 @@ sub fault_clock
 {
 	my ($self) = @_;
 	return if !$self->{servers}->has_clock;
-	my $seconds = int(rand 7200) - 3600;
+	# Forwards, then backwards, from our own time.
+	my $seconds = (600 + int rand 3000) * ($self->{clock_steps}++ % 2 ? -1 : 1);
 	$self->simple('clock', sub {
 		my $servers = $self->{servers};
 		$servers->step_clock($seconds);

@@ -1,8 +1,9 @@
 # TortureServers: the lives of one database: a primary, a standby that streams from it, backups of it, and the
 # forwarder through which the workers reach whichever server is the primary.
 #
-# All lives share one archive of WAL. Without it two of them would be given the same timeline, which no server can
-# see by itself.
+# All lives share one archive. Without it two of them would be given the same timeline, which no server can see by
+# itself. It keeps the histories of the timelines alone: nobody here recovers further than what a backup or a standby
+# brings along, and hours of WAL fill a disk.
 package TortureServers;
 
 use strict;
@@ -41,9 +42,10 @@ sub new
 	my $node = fencing_node($self->next_name, allows_streaming => 1);
 	$node->append_conf('postgresql.conf', <<"CONF" . ($options{conf} || ''));
 archive_mode = on
-archive_command = 'test -f "$directory/archive/%f" || (cp "%p" "$directory/archive/%f.part" && mv "$directory/archive/%f.part" "$directory/archive/%f")'
+archive_command = 'case "%f" in *.history) test -f "$directory/archive/%f" || (cp "%p" "$directory/archive/%f.part" && mv "$directory/archive/%f.part" "$directory/archive/%f");; esac'
 restore_command = 'cp "$directory/archive/%f" "%p"'
 restart_after_crash = on
+wal_keep_size = 256MB
 log_statement = none
 log_line_prefix = '%m [%p] %e %q%a '
 max_connections = @{[ MOST_CONNECTIONS ]}
@@ -235,6 +237,7 @@ CONF
 recovery_target = ''
 recovery_target_timeline = 'latest'
 CONF
+	$self->drop_backup($backup);
 	return $self->take_over($new, $old, $backup->{safe}, $done);
 }
 
@@ -264,6 +267,14 @@ sub take_backup
 	mkdir $keeper->backup_dir;
 	rename $node->backup_dir . "/$name", $keeper->backup_dir . "/$name" or die "backup: $!";
 	push @{ $self->{backups} }, { node => $keeper, name => $name, safe => $safe };
+	$self->drop_backup(shift @{ $self->{backups} }) if @{ $self->{backups} } > 3;
+	return;
+}
+
+sub drop_backup
+{
+	my ($self, $backup) = @_;
+	PostgreSQL::Test::Utils::system_or_bail('rm', '-rf', $backup->{node}->backup_dir . "/$backup->{name}");
 	return;
 }
 
@@ -284,6 +295,20 @@ sub exhaust
 		push @sockets, $socket;
 	}
 	return \@sockets;
+}
+
+# Give them back, and wait until the server has noticed.
+sub relieve
+{
+	my ($self, $sockets) = @_;
+	close $_ foreach @$sockets;
+	my $node = $self->{primary};
+	until_true(
+		sub {
+			my ($status, $count) = $node->psql('postgres', 'SELECT count(*) FROM pg_stat_activity');
+			return $status == 0 && $count < MOST_CONNECTIONS - 10;
+		}, 60, 0.05) or die "the connections do not go away\n";
+	return;
 }
 
 # The tables as one snapshot, for the checker.
