@@ -108,6 +108,9 @@ sub admin
 {
 	my ($self, $command) = @_;
 	my ($text, $errors) = ('', '');
+	# A test may have set what its clients ask for.
+	local %ENV = %ENV;
+	delete $ENV{PGOPTIONS};
 	IPC::Run::run(
 		['psql', '-XAq', '-P', 'footer=off', '-F', '|', '-d', $self->connstr('pgbouncer'), '-c', $command],
 		'>', \$text, '2>', \$errors) or die "pgbouncer: '$command' failed: $errors\n";

@@ -158,6 +158,15 @@ foreach my $case (
 	is($client->get(q(SELECT coalesce(current_setting('fencing.token', true), ''))), '', 'PGOPTIONS that is ignored does not arrive');
 	carries_nothing($client, $token, '... and counts for nothing');
 	$ignoring->stop;
+	if ($bouncer->version >= 12000)
+	{
+		# What PgBouncer is told to track it takes from the client, but brings to the server only what the server reports.
+		my $tracking = FencingBouncer->new($node, users => ['worker'], settings => "track_extra_parameters = fencing.token\n",
+			databases => 'one = CONNECTION dbname=postgres pool_size=1');
+		$client = $tracking->client('one', user => 'worker', options => '-c fencing.token=60');
+		carries_nothing($client, $token, 'PGOPTIONS with a setting that is tracked counts for nothing');
+		$tracking->stop;
+	}
 }
 
 # ---- a client that dies in the middle
