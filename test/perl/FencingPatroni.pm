@@ -247,7 +247,8 @@ sub switch_over
 {
 	my ($self) = @_;
 	my $old = $self->primary;
-	my $response = $self->{http}->request('POST', "http://$old->{rest}/switchover",
+	# The answer comes when it is done.
+	my $response = HTTP::Tiny->new(timeout => 120)->request('POST', "http://$old->{rest}/switchover",
 		{ content => encode_json({ leader => $old->{name}, candidate => $self->standby->{name} }) });
 	$response->{success} or die "no switch-over: $response->{content}\n";
 	$self->wait_for_primary($old);
