@@ -23,14 +23,16 @@ die "usage: nemesis.pl PROGRAMS SEED SECONDS WORKERS AIM RESULT\n" if !defined $
 
 my %none = map { $_ => 0 } keys %{ { TortureNemesis::usual_weights() } };
 
-# What to do most where a fault is looked for: weights, seconds between faults, options of the workers, and of
-# the server.
+# What to do most where a fault is looked for: weights, seconds between faults, options of the workers, of the
+# server, and how many resources are granted here.
 my %aims = (
 	all => { weights => {}, pause => 1, options => [] },
 	no_flush => {
 		rule => 'I1', weights => { %none, crash => 1 }, pause => 1, options => [ '--draws', 95 ], conf => own_flush_conf() },
 	no_seal => { rule => 'I5', weights => { %none, stop => 1 }, pause => 1, options => [] },
-	epoch_unjudged => { rule => 'I5', weights => { %none, promote => 1, stop => 1 }, pause => 0.5, options => [] },
+	# So many that after a promotion nobody has come yet where an old tenure goes on.
+	epoch_unjudged => {
+		rule => 'I5', weights => { %none, promote => 1, stop => 1 }, pause => 0.5, options => [], own => 60 },
 	no_lock_at_seal => { rule => 'I5', weights => { %none, stop => 1 }, pause => 1, options => [] },
 	no_lock_at_grant => { rule => qr/I[25]/, weights => { %none, stop => 1 }, pause => 1, options => [] },
 );
@@ -39,7 +41,7 @@ my ($faketime) = $aim eq 'all' ? glob('/usr/lib/*/faketime/libfaketime.so.1') : 
 
 my $histories = PostgreSQL::Test::Utils::tempdir();
 my $servers = TortureServers->new($programs,
-	own => 6, outside => 2, conf => $chosen->{conf}, faketime => $faketime);
+	own => $chosen->{own} || 6, outside => 2, conf => $chosen->{conf}, faketime => $faketime);
 my $workers = TortureWorkers->new("$programs/torture-worker", $histories,
 	count => $count, seed => $seed, conninfo => $servers->conninfo, options => $chosen->{options});
 my $nemesis = TortureNemesis->new($servers, $workers, "$histories/nemesis", $seed,
