@@ -20,7 +20,7 @@ as_root() {
 	[ "$(id -u)" != 0 ] || return 0
 	command -v sudo >/dev/null || die "needs root, or sudo"
 	local name settings=()
-	for name in CI PG_CONFIG TEST_JOBS TEST_LOGS MATRIX_ROOT MATRIX_FRESH TEST_CCACHE \
+	for name in CI PG_CONFIG TEST_JOBS TEST_LOGS TEST_SEED TEST_FAILOVERS MATRIX_ROOT MATRIX_FRESH TEST_CCACHE \
 		SQLSMITH_SECONDS SQLSMITH_SEED NEIGHBOURS; do
 		[ -z "${!name+set}" ] || settings+=("$name=${!name}")
 	done
@@ -47,11 +47,12 @@ update_package_lists() {
 	lists_updated=1
 }
 
-# Install what need() noted. The server's package would create and start a cluster of its own, so for
-# as long as the installation runs it is told not to; afterwards its setting is as it was.
+# Install what need() noted. The server's package would create and start a cluster of its own, others would
+# start their service, so for as long as the installation runs both are told not to; afterwards their settings
+# are as they were.
 install_missing() {
 	[ ${#missing_packages[@]} -gt 0 ] || return 0
-	local setting=/etc/postgresql-common/createcluster.conf kept log status=0
+	local setting=/etc/postgresql-common/createcluster.conf policy=/usr/sbin/policy-rc.d kept log status=0
 	say "installing ${missing_packages[*]}"
 	update_package_lists
 	kept=$(mktemp) log=$(mktemp)
@@ -62,8 +63,10 @@ install_missing() {
 		mkdir -p "${setting%/*}"
 	fi
 	echo "create_main_cluster = false" >"$setting"
+	if [ -e "$policy" ]; then policy=""; else printf '#!/bin/sh\nexit 101\n' >"$policy" && chmod 755 "$policy"; fi
 	DEBIAN_FRONTEND=noninteractive UCF_FORCE_CONFFOLD=1 \
 		apt-get install -y -qq --no-install-recommends "${missing_packages[@]}" </dev/null >"$log" 2>&1 || status=$?
+	[ -z "$policy" ] || rm -f "$policy"
 	if [ -e "$kept" ]; then
 		mv "$kept" "$setting"
 	elif [ -e "/usr/share/postgresql-common/${setting##*/}" ]; then

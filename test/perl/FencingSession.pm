@@ -22,7 +22,8 @@ our @EXPORT = qw(compile_libpq crash_server process_state server_processes tree_
 # What is left of this test's servers must not stay stopped, whatever went wrong.
 my @nodes_seen;
 
-# new($node, dbname => ..., user => ..., options => PGOPTIONS): a connected session.
+# new($node, dbname => ..., user => ..., options => PGOPTIONS): a connected session. With pooled => 1 its server process
+# is a pooler's, and outlives it.
 sub new
 {
 	my ($class, $node, %options) = @_;
@@ -34,7 +35,7 @@ sub new
 	$stdin->autoflush(1);
 	my $self = bless {
 		process => $process, stdin => $stdin, stdout => $stdout, stderr => $stderr,
-		sent => 0, text => '', error_text => '', sqlstate => '', errors => '', waiting => 0 }, $class;
+		sent => 0, text => '', error_text => '', sqlstate => '', errors => '', waiting => 0, pooled => $options{pooled} }, $class;
 	push @nodes_seen, $node;
 	$self->{pid} = $self->get('SELECT pg_backend_pid();');
 	return $self;
@@ -159,7 +160,7 @@ sub close
 	waitpid $self->{process}, 0;
 	delete $self->{process};
 	my $pid = $self->{pid};
-	until_true(sub { process_state($pid) eq '' }, 30) if defined $pid && $self->{sqlstate} ne 'lost';
+	until_true(sub { process_state($pid) eq '' }, 30) if defined $pid && $self->{sqlstate} ne 'lost' && !$self->{pooled};
 	return;
 }
 
