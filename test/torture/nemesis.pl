@@ -39,6 +39,9 @@ my %aims = (
 my $chosen = $aims{$aim} or die "there is no aim $aim\n";
 my ($faketime) = $aim eq 'all' ? glob('/usr/lib/*/faketime/libfaketime.so.1') : ();
 
+# What has been started is stopped on the way out.
+$SIG{TERM} = $SIG{INT} = sub { die "ended by a signal\n" };
+
 my $histories = PostgreSQL::Test::Utils::tempdir();
 my $servers = TortureServers->new($programs,
 	own => $chosen->{own} || 6, outside => 2, conf => $chosen->{conf}, faketime => $faketime);

@@ -27,7 +27,8 @@ sub start
 	if ($process == 0)
 	{
 		open STDERR, '>>', "$self->{directory}/worker-$id.stderr" or POSIX::_exit(2);
-		exec $self->{program}, '--conninfo', $self->{conninfo}, '--id', $id, '--seed', $seed, '--seconds', 1_000_000,
+		# It must not outlive the nemesis, however that ends.
+		exec 'setpriv', '--pdeathsig', 'KILL', $self->{program}, '--conninfo', $self->{conninfo}, '--id', $id, '--seed', $seed, '--seconds', 1_000_000,
 		  '--history', $self->history($id), @{ $self->{options} || [] }
 		  or POSIX::_exit(2);
 	}
