@@ -167,3 +167,11 @@ with_server() {
 	as_user pg_ctl -D "$data" -m fast stop >/dev/null || as_user pg_ctl -D "$data" -m immediate stop >/dev/null
 	return "$status"
 }
+
+# stop_servers: what with_server has started and could not stop, because a signal came. For the trap of who calls it.
+stop_servers() {
+	local file
+	for file in "$work"/*/postmaster.pid; do
+		[ ! -e "$file" ] || as_user pg_ctl -D "${file%/*}" -m immediate stop >/dev/null 2>&1
+	done
+}
