@@ -21,7 +21,8 @@ my $margin = 'SELECT fencing.fast_forward(%d + (100::bigint << 40))';
 
 my $node = fencing_node('main');
 $node->start;
-my $other = fencing_node('other');
+# Not from a template, which has one system identifier for all.
+my $other = fencing_node('other', force_initdb => 1);
 $other->start;
 $_->safe_psql('postgres', 'CREATE ROLE app_owner LOGIN; CREATE ROLE worker LOGIN') foreach $node, $other;
 $node->safe_psql('postgres', 'CREATE DATABASE source OWNER app_owner');

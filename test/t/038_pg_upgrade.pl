@@ -72,7 +72,8 @@ $_->close foreach $owner, $worker;
 $old->stop;
 
 my $new = PostgreSQL::Test::Cluster->new('new');
-$new->init($older < 18 && $major >= 18 ? (extra => ['--no-data-checksums']) : ());
+# Not from a template, which has one system identifier for all.
+$new->init(force_initdb => 1, $older < 18 && $major >= 18 ? (extra => ['--no-data-checksums']) : ());
 $new->append_conf('postgresql.conf', fencing_conf());
 chdir PostgreSQL::Test::Utils::tempdir() or die "could not change the folder: $!";    # it writes scripts there
 command_ok(
