@@ -31,7 +31,8 @@ sub older_server
 
 my ($old_bin, $older) = older_server();
 my $old = PostgreSQL::Test::Cluster->new('old', $old_bin eq $new_bin ? () : (install_path => $old_bin =~ s{/bin$}{}r));
-$old->init;
+# Not from a template, which is of the newer server.
+$old->init(force_initdb => 1);
 $old->append_conf('postgresql.conf', $old_bin eq $new_bin ? fencing_conf() : build_conf("$old_bin/pg_config"));
 $old->start;
 note("from $older to $major");
@@ -72,7 +73,7 @@ $_->close foreach $owner, $worker;
 $old->stop;
 
 my $new = PostgreSQL::Test::Cluster->new('new');
-# Not from a template, which has one system identifier for all.
+# Nor this one: a template has one system identifier for all.
 $new->init(force_initdb => 1, $older < 18 && $major >= 18 ? (extra => ['--no-data-checksums']) : ());
 $new->append_conf('postgresql.conf', fencing_conf());
 chdir PostgreSQL::Test::Utils::tempdir() or die "could not change the folder: $!";    # it writes scripts there
