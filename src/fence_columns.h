@@ -17,6 +17,5 @@ constexpr int columns = 8;
 
 // Raises 42P01 when the extension is not installed.
 Relation open_fences(LOCKMODE mode);
-Relation open_fences(Oid relation, LOCKMODE mode);
 
 } // namespace fencing

@@ -60,11 +60,10 @@ Reader reader = {};
 void
 open_reader(std::uint64_t statement)
 {
-	Oid fences = own_relation("fence");
 	ResourceOwner caller = CurrentResourceOwner;
 
 	// The lock is the transaction's; everything else is given back sooner.
-	LockRelationOid(fences, AccessShareLock);
+	LockRelationOid(own_relation("fence"), AccessShareLock);
 
 	Reader opened = {};
 
@@ -77,7 +76,7 @@ open_reader(std::uint64_t statement)
 	MemoryContext context = MemoryContextSwitchTo(opened.memory);
 
 	CurrentResourceOwner = opened.owner;
-	opened.look = open_look(open_fences(fences, NoLock));
+	opened.look = open_look(open_fences(NoLock));
 	CurrentResourceOwner = caller;
 	MemoryContextSwitchTo(context);
 	reader = opened;
@@ -153,13 +152,7 @@ end_peeks()
 Relation
 open_fences(LOCKMODE mode)
 {
-	return open_fences(own_relation("fence"), mode);
-}
-
-Relation
-open_fences(Oid relation, LOCKMODE mode)
-{
-	Relation fences = table_open(relation, mode);
+	Relation fences = table_open(own_relation("fence"), mode);
 
 	if (RelationGetDescr(fences)->natts != columns)
 		elog(ERROR, "fencing.fence has %d columns instead of %d", RelationGetDescr(fences)->natts,

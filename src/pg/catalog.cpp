@@ -16,7 +16,8 @@ namespace fencing {
 
 namespace {
 
-// Two looks into the catalog caches for each name were a tenth of what a guarded write of one row cost.
+// Two looks into the catalog caches for each name were some tenth of what a guard adds to
+// a write of one row.
 struct Known {
 	const char *name; // null: free
 	Oid relation;
