@@ -94,6 +94,7 @@ private:
 	bool acquire(Lease &lease);
 	bool acquire_in_block(const std::string &call, Lease &lease);
 	bool advance(Lease &lease);
+	Answer present(const char *verb, const char *test, const Lease &lease);
 	bool renew(Lease &lease);
 	void release(const Lease &lease);
 	void use(Lease lease);
@@ -259,16 +260,25 @@ Worker::advance(Lease &lease)
 	return answer.ok();
 }
 
-bool
-Worker::renew(Lease &lease)
+// renew or release: whether it was still the lease's.
+Answer
+Worker::present(const char *verb, const char *test, const Lease &lease)
 {
 	long request = history_.invoke(
-		"renew resource=" + lease.resource + " token=" + std::to_string(lease.token));
-	Answer answer = database_.run("SELECT fencing.renew('" + lease.resource + "', " +
-		std::to_string(lease.token) + ") IS NOT NULL, life()");
+		verb + (" resource=" + lease.resource) + " token=" + std::to_string(lease.token));
+	Answer answer = database_.run(std::string("SELECT fencing.") + verb + "('" + lease.resource +
+		"', " + std::to_string(lease.token) + ")" + test + ", life()");
 
 	history_.answer(request,
 		answer.ok() ? "ok value=" + answer.row[0] + " life=" + answer.row[1] : answer.text());
+	return answer;
+}
+
+bool
+Worker::renew(Lease &lease)
+{
+	Answer answer = present("renew", " IS NOT NULL", lease);
+
 	if (answer.ok() && answer.row[0] == "f")
 		lease.lost = true;
 	return answer.ok();
@@ -277,13 +287,7 @@ Worker::renew(Lease &lease)
 void
 Worker::release(const Lease &lease)
 {
-	long request = history_.invoke(
-		"release resource=" + lease.resource + " token=" + std::to_string(lease.token));
-	Answer answer = database_.run("SELECT fencing.release('" + lease.resource + "', " +
-		std::to_string(lease.token) + "), life()");
-
-	history_.answer(request,
-		answer.ok() ? "ok value=" + answer.row[0] + " life=" + answer.row[1] : answer.text());
+	(void)present("release", "", lease);
 }
 
 // The real cycle: read, work, write, renew, and in the end release, or just stop.
