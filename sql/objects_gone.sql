@@ -16,8 +16,9 @@ ROLLBACK;
 
 -- The table.
 BEGIN;
+SET LOCAL client_min_messages = warning; -- views go with it
 ALTER EXTENSION fencing DROP TABLE fencing.fence;
-DROP TABLE fencing.fence;
+DROP TABLE fencing.fence CASCADE;
 SELECT fencing.bind('gone/job', :t);
 \echo :LAST_ERROR_SQLSTATE
 ROLLBACK;

@@ -194,3 +194,9 @@ FENCING_FUNCTION(fencing_record_origin)
 	fencing::close_sequence(tokens);
 	PG_RETURN_VOID();
 }
+
+FENCING_FUNCTION(fencing_epoch)
+{
+	(void)fcinfo;
+	PG_RETURN_INT64(fencing::current_epoch());
+}
