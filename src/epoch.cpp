@@ -197,6 +197,5 @@ FENCING_FUNCTION(fencing_record_origin)
 
 FENCING_FUNCTION(fencing_epoch)
 {
-	(void)fcinfo;
 	PG_RETURN_INT64(fencing::current_epoch());
 }

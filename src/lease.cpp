@@ -23,6 +23,7 @@
 #include "errors.h"
 #include "fence.h"
 #include "fence_table.h"
+#include "lease_notice.h"
 #include "pg/rows.h"
 #include "pg/stop_point.h"
 #include "resource_lock.h"
@@ -118,8 +119,11 @@ try_grant(const Request &request, const ResourceLock &lock, int timeout_ms)
 			return granted;
 		}
 		granted.version = row->version;
-		if (update_fence(granted) == Written::done)
+		if (update_fence(granted) == Written::done) {
+			if (has_live_lease(*row, now))
+				log_takeover(*row, granted);
 			return granted;
+		}
 	}
 	unlock_resource(lock, Strength::exclusive);
 	return std::nullopt;
@@ -157,8 +161,10 @@ acquire(const Request &request)
 	}
 	if (queued)
 		leave_queue(lock, alone);
-	if (granted)
+	if (granted) {
 		commit_durably();
+		notify_lease("granted", granted->token, granted->resource);
+	}
 	return granted;
 }
 
@@ -226,6 +232,8 @@ release(const text *resource, std::int64_t token)
 		released = true;
 		return Outcome::written;
 	});
+	if (released)
+		notify_lease("released", token, resource);
 	return released;
 }
 
