@@ -8,7 +8,7 @@ OBJS = $(patsubst %.cpp,%.o,$(sort $(wildcard src/*.cpp src/pg/*.cpp)))
 PGFILEDESC = "fencing - fencing tokens, leases, and guards against stale writes"
 
 # ---- SQL: the install script is made of pieces, one for each feature word; the order matters
-SQL_PIECES = header token fence lease guard privileges
+SQL_PIECES = header token fence lease guard monitor privileges
 DATA_built = fencing--$(EXTVERSION).sql
 DATA = $(wildcard src/sql/upgrade/fencing--*--*.sql)
 

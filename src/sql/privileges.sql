@@ -14,3 +14,8 @@ GRANT EXECUTE ON FUNCTION fencing.lookup(text), fencing.bound(), fencing.unprote
 
 -- What a dump has to read.
 GRANT SELECT ON fencing.fence, fencing.token_seq, fencing.origin_seq TO pg_database_owner;
+
+-- What the monitoring reads.
+GRANT USAGE ON SCHEMA fencing TO pg_monitor;
+GRANT EXECUTE ON FUNCTION fencing.get_refusals(), fencing.get_stats() TO pg_monitor;
+GRANT SELECT ON fencing.refusals, fencing.stats TO pg_monitor, pg_database_owner;
