@@ -28,7 +28,9 @@
 #include "pg/stop_point.h"
 #include "resource_lock.h"
 #include "seal.h"
+#include "statistics.h"
 #include "token.h"
+#include "wakeup.h"
 
 extern "C" {
 #include "access/xact.h"
@@ -157,13 +159,15 @@ acquire(const Request &request)
 			granted = try_grant(request, lock, alone ? lock_slice_ms : Min(lock_slice_ms, left_ms));
 		if (granted || left_ms == 0)
 			break;
-		pause(Min(look_every_ms, left_ms));
+		wait_for_change(lock, Min(look_every_ms, left_ms));
 	}
+	end_wait();
 	if (queued)
 		leave_queue(lock, alone);
 	if (granted) {
 		commit_durably();
 		notify_lease("granted", granted->token, granted->resource);
+		count(Counter::grants);
 	}
 	return granted;
 }
@@ -363,8 +367,10 @@ FENCING_FUNCTION(fencing_renew)
 	fencing::begin_change("fencing.renew()");
 	std::optional<TimestampTz> renewed = fencing::renew(resource, token, ttl);
 
-	if (!renewed)
+	if (!renewed) {
+		fencing::count(fencing::Counter::renewals_lost);
 		PG_RETURN_NULL();
+	}
 	PG_RETURN_TIMESTAMPTZ(*renewed);
 }
 
