@@ -87,7 +87,7 @@ report_datum(TupleDesc description, const Report &report)
 	const char *words[columns] = {
 		options.token_column.empty() ? nullptr : string_of(options.token_column),
 		options.resource.empty() ? nullptr : string_of(options.resource),
-		options.resource.empty()                        ? nullptr
+		options.resource.empty()                      ? nullptr
 			: options.issuer == core::Issuer::fencing ? "fencing"
 													  : "external",
 		options.source == core::Source::any ? "any" : "transaction",
