@@ -168,6 +168,13 @@ with_server() {
 	return "$status"
 }
 
+# preload_conf: the line that preloads the library. Debian's extension_destdir does not count for a bare name.
+preload_conf() {
+	local library=fencing
+	[ -z "${FENCING_CONF:-}" ] || library=$(sed -n "s|^extension_destdir = '\(.*\)'|\1$("$PG_CONFIG" --pkglibdir)/fencing|p" "$FENCING_CONF")
+	printf "shared_preload_libraries = '%s'\n" "${library:-fencing}"
+}
+
 # stop_servers: what with_server has started and could not stop, because a signal came. For the trap of who calls it.
 stop_servers() {
 	local file
