@@ -21,6 +21,7 @@ $node->safe_psql('postgres', "CREATE ROLE $_ LOGIN") foreach qw(owner worker app
 # So that a page can begin where a newcomer does. Before 15 anybody may create tables in schema public.
 $node->safe_psql('postgres', 'ALTER ROLE owner CREATEDB; GRANT app_owner TO owner');
 
+$node->safe_psql('postgres', 'CREATE DATABASE wrong OWNER owner');
 # What the run of a page finds: each of these is wrong in one way, and nothing else.
 my @wrong = (
 	[ 'a value', "```sql\nSELECT 1;   --> 2\n```\n", qr/returns '1' instead of '2'/ ],
@@ -37,11 +38,11 @@ my @wrong = (
 	[ 'an output of nothing', "text\n```\nERROR:  division by zero\n```\n", qr/follows no block/ ],
 	[ 'a shell command that fails', "```sh\nfalse\n```\n", qr/status 1/ ],
 	[ 'a setup that fails', "<!-- setup\nSELECT 1/0;\n-->\n", qr/division/ ],
-	[ 'a second session that does not see it', "```sql\nBEGIN;\nCREATE TABLE t ();\n```\n<!-- session two as owner -->\n```sql\nTABLE t;\n```\n", qr/42P01/ ]);
+	[ 'a second session that does not see it', "```sql\nBEGIN;\nCREATE TEMP TABLE t ();\n```\n<!-- session two as owner -->\n```sql\nTABLE t;\n```\n", qr/42P01/ ]);
 foreach my $case (@wrong)
 {
 	my ($what, $text, $found) = @$case;
-	my $page = FencingPage->new($node, database => 'template1', owner => 'owner', folder => PostgreSQL::Test::Utils::tempdir());
+	my $page = FencingPage->new($node, database => 'wrong', owner => 'owner', folder => PostgreSQL::Test::Utils::tempdir());
 	my @trouble;
 	$page->run($text, sub { push @trouble, $_[1] if $_[1] ne '' });
 	ok(@trouble == 1 && $trouble[0] =~ $found, "found: $what") or diag("@trouble");
