@@ -15,6 +15,7 @@ my $node = fencing_node('pages');
 $node->append_conf('postgresql.conf', <<'CONF');
 max_prepared_transactions = 2
 TimeZone = 'UTC'
+log_line_prefix = '%m [%p] %q%d %u %e '
 CONF
 $node->start;
 $node->safe_psql('postgres', "CREATE ROLE $_ LOGIN") foreach qw(owner worker app_owner);

@@ -22,6 +22,7 @@ use strict;
 use warnings;
 
 use FencingSession;
+use File::Spec;
 use IPC::Run;
 use PostgreSQL::Test::Utils;
 
@@ -170,7 +171,8 @@ sub run_shell
 {
 	my ($self, $code, $output) = @_;
 	my $text = '';
-	local %ENV = (%ENV, PGHOST => $self->{node}->host, PGPORT => $self->{node}->port, PGDATABASE => $self->{database}, PGUSER => $self->{owner});
+	local %ENV = (%ENV, PGHOST => $self->{node}->host, PGPORT => $self->{node}->port, PGDATABASE => $self->{database}, PGUSER => $self->{owner},
+		SERVER_LOG => File::Spec->rel2abs($self->{node}->logfile));
 	my $ended = IPC::Run::run(['bash', '-e', '-o', 'pipefail', '-c', "cd '$self->{folder}'\n$code"], '>', \$text, '2>', \$text,
 		IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default));
 	return "ends with status " . ($? >> 8) . ": $text" if !$ended;
