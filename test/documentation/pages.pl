@@ -51,7 +51,8 @@ foreach my $case (@wrong)
 ok(!eval { FencingPage::read_page("<!-- sesion one as owner -->\n"); 1 }, 'found: a misspelt mark');
 
 my $root = tree_root();
-foreach my $file ('README.md', map { "docs/$_" } sort map { s{.*/}{}r } glob "$root/docs/*.md")
+my @pages = ('README.md', map { "docs/$_" } sort map { s{.*/}{}r } glob "$root/docs/*.md");
+foreach my $file (@pages)
 {
 	my $database = lc($file =~ s{.*/|\.md$}{}gr);
 	$node->safe_psql('postgres', "CREATE DATABASE $database OWNER owner");
@@ -65,6 +66,42 @@ foreach my $file ('README.md', map { "docs/$_" } sort map { s{.*/}{}r } glob "$r
 	# A parser that finds nothing would find everything right.
 	my $blocks = () = slurp_file("$root/$file") =~ /^```sql$/mg;
 	is($count{sql} // 0, $blocks, "$file: every one of its $blocks blocks of SQL is run");
+}
+
+# What the pages point to is there: files and headings.
+sub anchors
+{
+	my ($text) = @_;
+	$text =~ s/^```.*?^```//gms;
+	my %anchors;
+	while ($text =~ /^#+ (.*)$/mg)
+	{
+		my $anchor = lc $1 =~ s/[^\w\s-]//gr;
+		$anchors{ $anchor =~ s/ /-/gr } = 1;
+	}
+	return \%anchors;
+}
+
+# A word in code that is the path of a file of the tree, with * for several; "..._x.spec" is short for a file named before.
+foreach my $page (@pages)
+{
+	my $text = slurp_file("$root/$page");
+	my $folder = "$root/" . ($page =~ m{^(.*/)} ? $1 : '');
+	my @missing;
+	while ($text =~ /\]\(([^)\s]*)\)/g)
+	{
+		my ($file, $anchor) = $1 =~ /^([^#]*)#?(.*)$/;
+		next if $file =~ /^https?:/;
+		my $path = $file eq '' ? "$root/$page" : "$folder$file";
+		if (!-e $path) { push @missing, $file; }
+		elsif ($anchor ne '' && !anchors(slurp_file($path))->{$anchor}) { push @missing, "$file#$anchor"; }
+	}
+	while ($text =~ m{`((?:test|sql|src|docs|demo|bench|expected)/[\w./*-]+)`}g)
+	{
+		my $path = $1;
+		push @missing, $path if !grep { -e } glob "$root/$path";
+	}
+	is("@missing", '', "$page: every file and heading that it names is there");
 }
 
 done_testing();
