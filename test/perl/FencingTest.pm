@@ -10,7 +10,7 @@ use IPC::Run;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils ();
 
-our @EXPORT = qw(build_conf fencing_conf fencing_node own_flush_conf stop_point_conf);
+our @EXPORT = qw(build_conf fencing_conf fencing_node own_flush_conf preload_conf stop_point_conf);
 
 # The configuration lines that point a server at the build under test. Empty without FENCING_CONF: then
 # the extension is installed in the server itself.
@@ -34,6 +34,20 @@ sub fencing_node
 	$node->init(%options);
 	$node->append_conf('postgresql.conf', fencing_conf());
 	return $node;
+}
+
+# The library in shared_preload_libraries. Debian's extension_destdir does not lead there: its path does.
+sub preload_conf
+{
+	my $library = 'fencing';
+	if (fencing_conf() =~ /^extension_destdir = '(.*)'$/m)
+	{
+		my $destination = $1;
+		my $config = $ENV{PG_CONFIG} || 'pg_config';
+		chomp(my $folder = qx("$config" --pkglibdir));
+		$library = "$destination$folder/fencing";
+	}
+	return "shared_preload_libraries = '$library'\n";
 }
 
 # Nothing but a call's own flush brings WAL to disk.
