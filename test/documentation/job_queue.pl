@@ -53,7 +53,7 @@ sub line_of
 			return 1 if $worker->{text} =~ /\n/;
 			return 0 if !$select->can_read(0.05);
 			return !sysread $worker->{out}, $worker->{text}, 4096, length $worker->{text};
-		});
+		}, 60);
 	return $worker->{text} =~ s/^([^\n]*)\n// ? $1 : '';
 }
 
