@@ -7,16 +7,22 @@ EXTVERSION = $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" fencing.contr
 OBJS = $(patsubst %.cpp,%.o,$(sort $(wildcard src/*.cpp src/pg/*.cpp)))
 PGFILEDESC = "fencing - fencing tokens, leases, and guards against stale writes"
 
-# ---- SQL: the install script is made of pieces, one for each feature word; the order matters
-SQL_PIECES = header token fence lease guard privileges
-DATA_built = fencing--$(EXTVERSION).sql
-DATA = $(wildcard src/sql/upgrade/fencing--*--*.sql)
+# ---- SQL: the install script is made of pieces, one for each feature word; the order matters. The upgrade script is
+# made of the same pieces, those that its version has brought, and of every comment. What is released never changes.
+SQL_RELEASED = 1.0
+SQL_PIECES = header token fence lease guard privileges $(SQL_NEW)
+SQL_NEW = leases monitor privileges_1_1
+SQL_UPGRADE = fencing--$(lastword $(SQL_RELEASED))--$(EXTVERSION).sql
+DATA_built = fencing--$(EXTVERSION).sql $(SQL_UPGRADE)
+DATA = $(wildcard src/sql/released/fencing--*.sql)
 
 # ---- tests
 REGRESS_ALL = $(sort $(patsubst sql/%.sql,%,$(wildcard sql/*.sql)))
 # MERGE came with 15, MERGE inside a CTE (with RETURNING) with 17
 REGRESS_SINCE_15 = guard_merge
 REGRESS_SINCE_17 = guard_merge_cte resource_guard_merge_cte
+# These call what SQL_NEW has, or list it.
+REGRESS_SQL_NEW = install privileges leases
 REGRESS = $(filter-out $(if $(filter 14,$(PG_MAJOR)),$(REGRESS_SINCE_15)) \
 	$(if $(filter 14 15 16,$(PG_MAJOR)),$(REGRESS_SINCE_17)),$(REGRESS_ALL))
 ISOLATION = $(sort $(patsubst test/specs/%.spec,%,$(wildcard test/specs/*.spec)))
@@ -37,7 +43,7 @@ FENCING_CXXFLAGS = -std=gnu++17 -fno-exceptions -fno-rtti -fno-threadsafe-static
 PG_CXXFLAGS = $(FENCING_CXXFLAGS) $(if $(filter clang%,$(notdir $(CXX))),-Wno-unknown-warning-option) \
 	-MMD -MP $(EXTRA_CXXFLAGS)
 SHLIB_LINK = $(EXTRA_LDFLAGS)
-EXTRA_CLEAN = fencing--$(EXTVERSION).sql $(OBJS:.o=.d) test/output
+EXTRA_CLEAN = $(DATA_built) $(OBJS:.o=.d) test/output
 
 # ---- PGXS
 ifeq ($(filter 14 15 16 17 18 19,$(PG_MAJOR)),)
@@ -63,7 +69,15 @@ $(OBJS): Makefile
 fencing--$(EXTVERSION).sql: $(SQL_PIECES:%=src/sql/%.sql) fencing.control
 	cat $(SQL_PIECES:%=src/sql/%.sql) > $@
 
-.PHONY: lint unit
+$(SQL_UPGRADE): src/sql/upgrade_header.sql $(SQL_PIECES:%=src/sql/%.sql) fencing.control
+	cat src/sql/upgrade_header.sql $(SQL_NEW:%=src/sql/%.sql) > $@
+	sed -n '/^COMMENT ON/{:more;/;$$/!{N;b more};p}' $(filter-out $(SQL_NEW:%=src/sql/%.sql),$(SQL_PIECES:%=src/sql/%.sql)) >> $@
+
+.PHONY: lint unit regress_names
+# For who runs pg_regress in another way: all of it, and what passes with the released SQL as well.
+regress_names:
+	@echo $(REGRESS)
+	@echo $(filter-out $(REGRESS_SQL_NEW),$(REGRESS))
 lint: all
 	test/lint
 unit:

@@ -11,6 +11,7 @@
 #include "errors.h"
 #include "fence.h"
 #include "fence_table.h"
+#include "refusal_log.h"
 #include "settings.h"
 
 extern "C" {
@@ -50,6 +51,7 @@ observes(const Guard *guard)
 void
 refuse(const TriggerData *data, const Guard *guard, const Refusal &refusal)
 {
+	record_refusal(refusal, data->tg_relation, observes(guard));
 	ereport(observes(guard) ? WARNING : ERROR,
 		(describe(refusal),
 			guard->column == 0 ? errtable(data->tg_relation)
@@ -101,7 +103,7 @@ refuse_missing(
 			psprintf("%s table \"%s\" carries no fencing token",
 				TRIGGER_FIRED_BY_TRUNCATE(data->tg_event) ? "TRUNCATE of" : "write to",
 				RelationGetRelationName(data->tg_relation)),
-			missing_detail(in_row, resource), missing_hint(data, guard)});
+			missing_detail(in_row, resource), missing_hint(data, guard), resource, 0, in_row});
 }
 
 void
@@ -116,7 +118,7 @@ refuse_row(const TriggerData *data, const Guard *guard, core::Verdict verdict,
 			{ERRCODE_STALE_TOKEN, psprintf("stale fencing token for table \"%s\"", table),
 				psprintf("Presented token %lld, current token %lld.", given,
 					static_cast<long long>(in_row)),
-				stale_hint});
+				stale_hint, {}, presented, in_row});
 	else
 		refuse(data, guard,
 			{ERRCODE_INVALID_PARAMETER_VALUE,

@@ -194,3 +194,8 @@ FENCING_FUNCTION(fencing_record_origin)
 	fencing::close_sequence(tokens);
 	PG_RETURN_VOID();
 }
+
+FENCING_FUNCTION(fencing_epoch)
+{
+	PG_RETURN_INT64(fencing::current_epoch());
+}

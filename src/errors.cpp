@@ -3,6 +3,8 @@
 
 #include "errors.h"
 
+#include "refusal_log.h"
+
 extern "C" {
 #include "utils/builtins.h"
 }
@@ -24,6 +26,7 @@ describe(const Refusal &refusal)
 void
 report(int level, const Refusal &refusal)
 {
+	record_refusal(refusal, /*relation=*/nullptr, level < ERROR);
 	ereport(level, (describe(refusal)));
 }
 

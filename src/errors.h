@@ -29,6 +29,9 @@ struct Refusal {
 	const char *message;
 	const char *detail; // null: none
 	const char *hint;   // null: none
+	std::string_view resource = {};
+	std::int64_t presented = 0; // 0: none
+	std::int64_t current = 0;   // 0: none
 };
 static_assert(survives_longjmp<Refusal>);
 

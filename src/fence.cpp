@@ -191,14 +191,16 @@ refusal_of(core::Verdict verdict, const text *resource, std::int64_t presented,
 	switch (verdict) {
 	case core::Verdict::stale:
 		return {ERRCODE_STALE_TOKEN, psprintf("stale fencing token for resource \"%s\"", name),
-			detail_of(presented, state, row), hint_of(state, external, presented)};
+			detail_of(presented, state, row), hint_of(state, external, presented),
+			view_of(resource), presented, state.fence};
 	case core::Verdict::unissued:
 		return {ERRCODE_UNISSUED_TOKEN,
 			psprintf("fencing token was never issued for resource \"%s\"", name),
 			detail_of(presented, state, row),
 			state.fence == core::no_token
 				? "It was never acquired, or has been pruned or forgotten: acquire it."
-				: "Present the token that fencing.acquire() has returned."};
+				: "Present the token that fencing.acquire() has returned.",
+			view_of(resource), presented, state.fence};
 	case core::Verdict::missing:
 		return {ERRCODE_MISSING_TOKEN,
 			psprintf("write to resource \"%s\" carries no fencing token", name), nullptr, nullptr};

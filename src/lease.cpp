@@ -23,11 +23,14 @@
 #include "errors.h"
 #include "fence.h"
 #include "fence_table.h"
+#include "lease_notice.h"
 #include "pg/rows.h"
 #include "pg/stop_point.h"
 #include "resource_lock.h"
 #include "seal.h"
+#include "statistics.h"
 #include "token.h"
+#include "wakeup.h"
 
 extern "C" {
 #include "access/xact.h"
@@ -118,8 +121,11 @@ try_grant(const Request &request, const ResourceLock &lock, int timeout_ms)
 			return granted;
 		}
 		granted.version = row->version;
-		if (update_fence(granted) == Written::done)
+		if (update_fence(granted) == Written::done) {
+			if (has_live_lease(*row, now))
+				log_takeover(*row, granted);
 			return granted;
+		}
 	}
 	unlock_resource(lock, Strength::exclusive);
 	return std::nullopt;
@@ -153,12 +159,16 @@ acquire(const Request &request)
 			granted = try_grant(request, lock, alone ? lock_slice_ms : Min(lock_slice_ms, left_ms));
 		if (granted || left_ms == 0)
 			break;
-		pause(Min(look_every_ms, left_ms));
+		wait_for_change(lock, Min(look_every_ms, left_ms));
 	}
+	end_wait();
 	if (queued)
 		leave_queue(lock, alone);
-	if (granted)
+	if (granted) {
 		commit_durably();
+		notify_lease("granted", granted->token, granted->resource);
+		count(Counter::grants);
+	}
 	return granted;
 }
 
@@ -226,6 +236,8 @@ release(const text *resource, std::int64_t token)
 		released = true;
 		return Outcome::written;
 	});
+	if (released)
+		notify_lease("released", token, resource);
 	return released;
 }
 
@@ -355,8 +367,10 @@ FENCING_FUNCTION(fencing_renew)
 	fencing::begin_change("fencing.renew()");
 	std::optional<TimestampTz> renewed = fencing::renew(resource, token, ttl);
 
-	if (!renewed)
+	if (!renewed) {
+		fencing::count(fencing::Counter::renewals_lost);
 		PG_RETURN_NULL();
+	}
 	PG_RETURN_TIMESTAMPTZ(*renewed);
 }
 

@@ -9,6 +9,8 @@
 #include "pg/catalog.h"
 #include "seal.h"
 #include "settings.h"
+#include "shared_state.h"
+#include "wakeup.h"
 
 extern "C" {
 
@@ -30,6 +32,8 @@ _PG_init(void)
 	fencing::register_fence_table();
 	fencing::register_claims();
 	fencing::register_seal();
+	fencing::register_shared_state();
+	fencing::register_wakeups();
 }
 
 } // extern "C"

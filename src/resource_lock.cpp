@@ -4,6 +4,7 @@
 #include "resource_lock.h"
 
 #include "pg/catalog.h"
+#include "wakeup.h"
 
 extern "C" {
 #include "common/hashfn.h"
@@ -13,8 +14,6 @@ extern "C" {
 namespace fencing {
 
 namespace {
-
-constexpr std::uint32_t buckets = 128;
 
 // Callers that do not wait keep out those that do, and are kept out by them, but not by each other.
 constexpr LOCKMODE
@@ -50,7 +49,7 @@ lock_of(Oid fences, const text *resource)
 	// The small part of a tag tells the kinds apart: 0 a bucket, odd a resource, even its queue.
 	auto more = static_cast<std::uint16_t>((hash >> 32) & 0x7ffe);
 
-	return {tag_of(fences, number % buckets, 0),
+	return {tag_of(fences, number % wakeup_buckets, 0),
 		tag_of(fences, number, static_cast<std::uint16_t>(more | 1)),
 		tag_of(fences, number, static_cast<std::uint16_t>(more + 2))};
 }
@@ -64,8 +63,11 @@ lock_resource(const ResourceLock &lock, Strength strength, int timeout_ms)
 
 	if (!lock_within(lock.bucket, modes.bucket, timeout_ms))
 		return false;
-	if (lock_within(lock.exact, modes.exact, timeout_ms > 0 ? milliseconds_until(deadline) : 0))
+	if (lock_within(lock.exact, modes.exact, timeout_ms > 0 ? milliseconds_until(deadline) : 0)) {
+		if (strength == Strength::exclusive)
+			wake_at_end(lock.bucket.locktag_field3);
 		return true;
+	}
 	unlock(lock.bucket, modes.bucket);
 	return false;
 }
@@ -75,6 +77,12 @@ unlock_resource(const ResourceLock &lock, Strength strength)
 {
 	unlock(lock.exact, modes_of(strength).exact);
 	unlock(lock.bucket, modes_of(strength).bucket);
+}
+
+void
+wait_for_change(const ResourceLock &lock, int milliseconds)
+{
+	wait_for_change(lock.bucket.locktag_field3, milliseconds);
 }
 
 bool

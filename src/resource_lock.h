@@ -92,6 +92,10 @@ change_resource(const text *resource, Strength strength, Attempt attempt)
 	}
 }
 
+// Sleeps until somebody who has changed the resource may have ended, at most so long. The first call of a wait may
+// return at once, and a wait ends with end_wait() (wakeup.h).
+void wait_for_change(const ResourceLock &lock, int milliseconds);
+
 // The queue of acquire. The one that has joined is at its head, all others sleep behind it in
 // order of arrival. `alone` is for a caller that does not wait: it joins only if nobody queues.
 bool join_queue(const ResourceLock &lock, bool alone, int timeout_ms);

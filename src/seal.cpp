@@ -20,6 +20,7 @@
 #include "pg/transaction_mark.h"
 #include "resource_lock.h"
 #include "settings.h"
+#include "statistics.h"
 
 extern "C" {
 #include "access/xact.h"
@@ -325,6 +326,7 @@ seal(bool prepare)
 					most_exact_locks),
 				errdetail("Until it is finished, it would hold up every grant of the database.")));
 	reach_fences_to_raise(list, count, deadline);
+	fencing::count(escalated ? Counter::escalations : Counter::seals);
 	if (escalated)
 		lock_buckets(list, count, deadline);
 	else

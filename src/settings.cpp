@@ -31,6 +31,7 @@ bool loading = false;
 int enforcement_value = static_cast<int>(Enforcement::enforce);
 bool durable_grants_value = true;
 int seal_timeout_value = 10000;
+bool notify_value = false;
 
 const struct config_enum_entry enforcement_words[] = {
 	{"off", static_cast<int>(Enforcement::off), false},
@@ -134,6 +135,10 @@ define()
 		"lock_timeout applies as well, if it is shorter; statement_timeout does not reach a "
 		"COMMIT.",
 		&seal_timeout_value, 10000, 1, 600000, PGC_USERSET, GUC_UNIT_MS, nullptr, nullptr, nullptr);
+	DefineCustomBoolVariable("fencing.notify",
+		"Whether grants and releases of leases are sent with NOTIFY on channel \"fencing\".",
+		"Transactions that NOTIFY commit one after the other.", &notify_value, false, PGC_USERSET,
+		0, nullptr, nullptr, nullptr);
 #ifdef FENCING_STOP_POINTS
 	define_stop_points();
 #endif
@@ -165,6 +170,12 @@ int
 seal_timeout_ms()
 {
 	return seal_timeout_value;
+}
+
+bool
+notify()
+{
+	return notify_value;
 }
 
 bool

@@ -22,5 +22,6 @@ bool has_left_over_token();
 Enforcement enforcement();
 bool durable_grants();
 int seal_timeout_ms();
+bool notify();
 
 } // namespace fencing::settings

@@ -19,8 +19,12 @@ extern "C" {
 #endif
 #include "executor/executor.h"
 #include "miscadmin.h"
+#include "storage/ipc.h"
 #include "storage/proc.h"
 #include "storage/smgr.h"
+#if PG_VERSION_NUM >= 170000
+#include "storage/dsm_registry.h"
+#endif
 #include "utils/acl.h"
 #include "utils/guc.h"
 #include "utils/guc_tables.h"
@@ -160,6 +164,65 @@ setting_reset_extra(const struct config_generic *setting)
 
 // Whether the server lets a foreign table have a TRUNCATE trigger (commit 3b00a944a9).
 constexpr bool foreign_truncate_triggers = PG_VERSION_NUM >= 160000;
+
+// 17 gives named segments of shared memory to whoever asks (commit 8b2bcf3f28); before, only a library that is
+// preloaded gets any, and 15 has a hook to ask for it (commit 4f2400cb3f).
+constexpr bool has_named_segments = PG_VERSION_NUM >= 170000;
+
+#if PG_VERSION_NUM >= 170000
+
+inline void
+request_shared_memory(std::size_t /*size*/)
+{
+}
+
+// 19 hands the callback an argument.
+inline void *
+named_segment(const char *name, std::size_t size, void (*init)(void *area))
+{
+	bool found;
+
+#if PG_VERSION_NUM >= 190000
+	return GetNamedDSMSegment(
+		name, size, [](void *area, void *call) { (*static_cast<void (**)(void *)>(call))(area); },
+		&found, &init);
+#else
+	return GetNamedDSMSegment(name, size, init, &found);
+#endif
+}
+
+#else
+
+inline void *
+named_segment(const char * /*name*/, std::size_t /*size*/, void (* /*init*/)(void *area))
+{
+	return nullptr;
+}
+
+#if PG_VERSION_NUM >= 150000
+inline std::size_t requested_size = 0;
+inline shmem_request_hook_type next_request = nullptr;
+
+inline void
+request_shared_memory(std::size_t size)
+{
+	requested_size = size;
+	next_request = shmem_request_hook;
+	shmem_request_hook = [] {
+		if (next_request != nullptr)
+			next_request();
+		RequestAddinShmemSpace(requested_size);
+	};
+}
+#else
+inline void
+request_shared_memory(std::size_t size)
+{
+	RequestAddinShmemSpace(size);
+}
+#endif
+
+#endif
 
 // 17 has infinite intervals (commit 519fc1bd9e).
 inline bool

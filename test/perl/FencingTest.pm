@@ -10,7 +10,7 @@ use IPC::Run;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils ();
 
-our @EXPORT = qw(build_conf fencing_conf fencing_node own_flush_conf preload_conf stop_point_conf);
+our @EXPORT = qw(build_conf default_version_conf fencing_conf fencing_node own_flush_conf preload_conf released_versions stop_point_conf);
 
 # The configuration lines that point a server at the build under test. Empty without FENCING_CONF: then
 # the extension is installed in the server itself.
@@ -93,6 +93,29 @@ sub build_conf
 	return "extension_destdir = '$directory/dest'\n" if $version =~ /PostgreSQL (\d+)/ && $1 < 18;
 	return "extension_control_path = '$directory/dest$share:\$system'\n"
 	  . "dynamic_library_path = '$directory/dest$library:\$libdir'\n";
+}
+
+# The versions whose install script is in the tree, in order.
+sub released_versions
+{
+	my @scripts = glob FencingSession::tree_root() . '/src/sql/released/fencing--*.sql';
+	return sort { $a <=> $b } map { m{fencing--([0-9.]+)\.sql$} ? $1 : () } @scripts;
+}
+
+# The same build, in which CREATE EXTENSION installs that version: the new library under released SQL.
+sub default_version_conf
+{
+	my ($version) = @_;
+	my $conf = fencing_conf() || build_conf($ENV{PG_CONFIG} || 'pg_config');
+	my ($share) = qx("@{[$ENV{PG_CONFIG} || 'pg_config']}" --sharedir) =~ /(.*)/;
+	# Where the configuration points: a folder with the whole installation in it, or up to the folder of shared files.
+	my ($root) = $conf =~ /'([^':]+?)(?:\Q$share\E)?[':]/ or die "no folder in: $conf";
+	my $copy = PostgreSQL::Test::Utils::tempdir();
+	PostgreSQL::Test::Utils::system_or_bail('cp', '-a', "$root/.", $copy);
+	my $control = "$copy$share/extension/fencing.control";
+	PostgreSQL::Test::Utils::system_or_bail('sed', '-i', "s/^default_version = .*/default_version = '$version'/", $control);
+	$conf =~ s/\Q$root\E/$copy/g;
+	return $conf;
 }
 
 1;

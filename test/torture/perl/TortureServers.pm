@@ -11,7 +11,7 @@ use warnings;
 
 use FencingHistory ();
 use FencingSession qw(crash_server until_true);
-use FencingTest qw(fencing_conf fencing_node);
+use FencingTest qw(fencing_conf fencing_node preload_conf);
 use IO::Handle;
 use IO::Socket::UNIX;
 use IPC::Open2 qw(open2);
@@ -40,7 +40,7 @@ sub new
 	$self->step_clock(0);
 
 	my $node = fencing_node($self->next_name, allows_streaming => 1);
-	$node->append_conf('postgresql.conf', <<"CONF" . ($options{conf} || ''));
+	$node->append_conf('postgresql.conf', <<"CONF" . preload_conf() . ($options{conf} || ''));
 archive_mode = on
 archive_command = 'case "%f" in *.history) test -f "$directory/archive/%f" || (cp "%p" "$directory/archive/%f.part" && mv "$directory/archive/%f.part" "$directory/archive/%f");; esac'
 restore_command = 'cp "$directory/archive/%f" "%p"'

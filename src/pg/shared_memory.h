@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: PostgreSQL
+// shared_memory.h: one area of memory that all backends of the server share.
+#pragma once
+
+#include "pg/prelude.h"
+
+namespace fencing {
+
+// Called once, when the library loads. `init` makes the area, whose bytes mean nothing before. `name` is new
+// whenever the layout is: sessions that have loaded an older library go on beside newer ones.
+void register_shared_memory(const char *name, std::size_t size, void (*init)(void *area));
+
+// The area; null where the server gives none: before 17 only to a library in shared_preload_libraries.
+// Not in a critical section, nor after the transaction has committed: the first call of a backend may
+// raise what the server raises when it has no memory.
+void *shared_memory();
+
+} // namespace fencing

@@ -1,0 +1,2 @@
+\echo Use "ALTER EXTENSION fencing UPDATE" to load this file. \quit
+
