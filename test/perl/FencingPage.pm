@@ -8,7 +8,7 @@
 #     UPDATE account SET balance = 0;      --> ERROR TK002: write to table "account" carries no fencing token
 #
 # An error is always shown with its SQLSTATE, with or without its message. Without any of these a statement must succeed.
-# Times are not compared, everything else is, tokens too.
+# Times and PIDs are not compared, everything else is, tokens too.
 #
 # Marks are HTML comments, which no reader sees:
 #
@@ -97,6 +97,7 @@ sub normal
 {
 	my ($text) = @_;
 	$text =~ s/\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?[+-]\d\d(?::\d\d)?/TIME/g;
+	$text =~ s/\bPID \d+/PID N/g;
 	$text =~ s/^psql:[^:\n]*:\d+: //mg;
 	$text =~ s/-{2,}/-/g;
 	$text =~ s/[ \t]+/ /g;
