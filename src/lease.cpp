@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: PostgreSQL
-// lease.cpp: acquire, renew, release, prune, lookup.
+// lease.cpp: acquire, renew, release, lookup.
 //
 // (1) I2: a token is drawn after the resource is locked and found free, and the lock is held until
 //     the grant commits; so the tokens of a resource grow in the order of its grants, and losers
@@ -16,7 +16,7 @@
 //                           ▼                               ▼
 //                        released ◀──────────────────────────
 //   A new epoch ends every lease: held becomes expired.
-//   prune: expired or released ▶ (none)
+//   prune (prune.cpp): expired or released ▶ (none)
 
 #include "arguments.h"
 #include "epoch.h"
@@ -64,13 +64,6 @@ bool
 has_live_lease(const FenceRow &row, TimestampTz now)
 {
 	return has_lease(row) && *row.expires_at > now;
-}
-
-// When the lease ended, or will end; nothing for a resource issued elsewhere.
-std::optional<TimestampTz>
-lease_end(const FenceRow &row)
-{
-	return row.released_at ? row.released_at : row.expires_at;
 }
 
 // Whether a lease stands that the caller takes over at once. It queues for nothing then: who waits
@@ -241,32 +234,6 @@ release(const text *resource, std::int64_t token)
 	return released;
 }
 
-struct Pruning {
-	std::int64_t idle;
-	std::int64_t pruned;
-};
-
-// One resource of prune(): deleted under its lock, which is not waited for. The lock goes back at
-// once, so that any number of resources can be pruned: to the end of the transaction the deleted
-// row itself keeps acquire away, which finds it being changed.
-void
-prune_resource(const FenceRow &row, void *argument)
-{
-	auto *pruning = static_cast<Pruning *>(argument);
-	std::optional<TimestampTz> end = lease_end(row);
-
-	if (row.external || !end || GetCurrentTimestamp() - *end <= pruning->idle)
-		return;
-
-	ResourceLock lock = lock_of(row.resource);
-
-	if (!lock_resource(lock, Strength::exclusive, 0))
-		return;
-	if (delete_fence(row) == Written::done)
-		pruning->pruned++;
-	unlock_resource(lock, Strength::exclusive);
-}
-
 Datum
 lease_datum(TupleDesc description, const FenceRow &row)
 {
@@ -381,16 +348,6 @@ FENCING_FUNCTION(fencing_release)
 
 	fencing::begin_change("fencing.release()");
 	PG_RETURN_BOOL(fencing::release(resource, token));
-}
-
-FENCING_FUNCTION(fencing_prune)
-{
-	fencing::Pruning pruning = {};
-
-	pruning.idle = fencing::span_argument(fcinfo, 0, "idle");
-	fencing::begin_change("fencing.prune()");
-	fencing::scan_fences(fencing::prune_resource, &pruning);
-	PG_RETURN_INT64(pruning.pruned);
 }
 
 FENCING_FUNCTION(fencing_lookup)
