@@ -12,7 +12,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $node = fencing_node('pages');
-$node->append_conf('postgresql.conf', <<'CONF');
+$node->append_conf('postgresql.conf', preload_conf() . <<'CONF');
 max_prepared_transactions = 2
 TimeZone = 'UTC'
 log_line_prefix = '%m [%p] %q%d %u %e '

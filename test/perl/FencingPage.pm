@@ -12,7 +12,8 @@
 #
 # Marks are HTML comments, which no reader sees:
 #
-#     <!-- session NAME as ROLE -->    the blocks from here on run in this session; it begins where it is first named
+#     <!-- session NAME as ROLE -->    the blocks from here on run in this session; it begins where it is first named,
+#                                      and has the name as its application_name
 #     <!-- setup -->                   the lines up to the closing arrow are SQL, run by the owner of the database. With
 #                                      "sh" behind the word, for bash
 #     <!-- not run: REASON -->         the next block is not run
@@ -121,7 +122,7 @@ sub session
 	{
 		my $user = defined $role ? $role : $self->{owner};
 		$session = FencingSession->new($self->{node}, dbname => $self->{database}, $user eq 'superuser' ? () : (user => $user));
-		$session->get("\\pset null (null)\nSELECT 1");
+		$session->get("\\pset null (null)\nSET application_name = '$name'");
 		$self->{sessions}{$name} = $session;
 	}
 	return $session;
