@@ -11,7 +11,7 @@ PGFILEDESC = "fencing - fencing tokens, leases, and guards against stale writes"
 # made of the same pieces, those that its version has brought, and of every comment. What is released never changes.
 SQL_RELEASED = 1.0
 SQL_PIECES = header token fence lease guard privileges $(SQL_NEW)
-SQL_NEW = leases monitor privileges_1_1
+SQL_NEW = leases guards verify monitor privileges_1_1
 SQL_UPGRADE = fencing--$(lastword $(SQL_RELEASED))--$(EXTVERSION).sql
 DATA_built = fencing--$(EXTVERSION).sql $(SQL_UPGRADE)
 DATA = $(wildcard src/sql/released/fencing--*.sql)
@@ -22,7 +22,7 @@ REGRESS_ALL = $(sort $(patsubst sql/%.sql,%,$(wildcard sql/*.sql)))
 REGRESS_SINCE_15 = guard_merge
 REGRESS_SINCE_17 = guard_merge_cte resource_guard_merge_cte
 # These call what SQL_NEW has, or list it.
-REGRESS_SQL_NEW = install privileges leases
+REGRESS_SQL_NEW = install privileges leases guards verify
 REGRESS = $(filter-out $(if $(filter 14,$(PG_MAJOR)),$(REGRESS_SINCE_15)) \
 	$(if $(filter 14 15 16,$(PG_MAJOR)),$(REGRESS_SINCE_17)),$(REGRESS_ALL))
 ISOLATION = $(sort $(patsubst test/specs/%.spec,%,$(wildcard test/specs/*.spec)))

@@ -14,7 +14,7 @@ SELECT fencing.next_token();
 \echo :LAST_ERROR_SQLSTATE
 ROLLBACK;
 
--- The table. (It can be dropped only with the views that read it.)
+-- The table. (It and the trigger function can be dropped only with the views that read them.)
 BEGIN;
 ALTER EXTENSION fencing DROP TABLE fencing.fence;
 ALTER TABLE fencing.fence SET SCHEMA public;
@@ -31,7 +31,7 @@ ROLLBACK;
 -- The trigger function.
 BEGIN;
 ALTER EXTENSION fencing DROP FUNCTION fencing.guard();
-DROP FUNCTION fencing.guard();
+ALTER FUNCTION fencing.guard() SET SCHEMA public;
 SELECT fencing.protect('gone_job', 'fence_token');
 \echo :LAST_ERROR_SQLSTATE
 ROLLBACK;
