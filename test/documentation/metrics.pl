@@ -82,6 +82,7 @@ is(figure($before, 'fencing_leases_count', %db, state => 'held'), 0, 'nothing is
 is(figure($before, 'fencing_guards_count', %db), 4, 'two tables are guarded, their TRUNCATE too');
 is(figure($before, 'fencing_guards_disabled', %db), 0, 'no guard is disabled');
 is(figure($before, 'fencing_holdups_count', %db), 0, 'nobody holds anybody up');
+is(figure($before, 'fencing_problems_count', %db, severity => $_), 0, "verify finds no $_") foreach qw(error warning);
 is(figure($before, 'fencing_token_epoch', %db), 0, 'tokens are those of the first epoch');
 
 is_deeply([ sort keys %{ $before->{fencing_refusals_total} } ], [ map { qq(datname="postgres",relation="$_") } '', 'account', 'ledger' ],
@@ -129,6 +130,8 @@ is(figure($after, 'fencing_leases_count', %db, state => 'held'), 1, 'one lease i
 is(figure($after, 'fencing_leases_count', %db, state => 'released'), 1, 'one was released');
 cmp_ok(figure($after, 'fencing_leases_longest_seconds', %db, state => 'held'), '>', 0, 'it is held for some time');
 is(figure($after, 'fencing_guards_disabled', %db), 1, 'a guard is disabled');
+is(figure($after, 'fencing_problems_count', %db, severity => 'error'), 1, 'verify finds it');
+is(figure($after, 'fencing_problems_count', %db, severity => 'warning'), 1, 'and the prepared transaction');
 is(figure($after, 'fencing_holdups_count', %db), 2, 'an open grant and a prepared transaction hold others up');
 cmp_ok(figure($after, 'fencing_holdups_longest_seconds', %db), '>', 0, 'for some time');
 $open->get('ROLLBACK');

@@ -98,6 +98,7 @@ sub normal
 {
 	my ($text) = @_;
 	$text =~ s/\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?[+-]\d\d(?::\d\d)?/TIME/g;
+	$text =~ s/\b\d\d:\d\d:\d\d\.\d+\b/SPAN/g;
 	$text =~ s/\bPID \d+/PID N/g;
 	$text =~ s/^psql:[^:\n]*:\d+: //mg;
 	$text =~ s/-{2,}/-/g;
