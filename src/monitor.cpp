@@ -13,6 +13,7 @@ extern "C" {
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/inet.h"
+#include "utils/lsyscache.h" // where get_database_name() is since 19
 }
 
 namespace fencing {
