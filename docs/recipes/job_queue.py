@@ -2,6 +2,9 @@
 #
 #   CREATE TABLE job (id int PRIMARY KEY, payload text, state text NOT NULL DEFAULT 'new', fence_token bigint);
 #   SELECT fencing.protect('job', 'fence_token');
+#   INSERT INTO job VALUES (1, 'payload 1', 'new', fencing.next_token());
+#
+# Who adds a job presents a token, too: one that is lower than that of each later holder, so next_token will do.
 #
 # Choose a job with a plain SELECT, then run_job(). It answers 'busy' when somebody else has the job, 'stale' when
 # somebody else has taken it over meanwhile, 'stopped' when the work has not been finished, else 'done'. `work` gets
