@@ -11,7 +11,7 @@ PGFILEDESC = "fencing - fencing tokens, leases, and guards against stale writes"
 # made of the same pieces, those that its version has brought, and of every comment. What is released never changes.
 SQL_RELEASED = 1.0
 SQL_PIECES = header token fence lease guard privileges $(SQL_NEW)
-SQL_NEW = leases guards verify monitor privileges_1_1
+SQL_NEW = leases guards monitor evict verify privileges_1_1
 SQL_UPGRADE = fencing--$(lastword $(SQL_RELEASED))--$(EXTVERSION).sql
 DATA_built = fencing--$(EXTVERSION).sql $(SQL_UPGRADE)
 DATA = $(wildcard src/sql/released/fencing--*.sql)

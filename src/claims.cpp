@@ -7,6 +7,8 @@
 
 #include "claims.h"
 
+#include "bindings.h"
+
 extern "C" {
 #include "access/xact.h"
 #include "common/hashfn.h"
@@ -165,13 +167,6 @@ writable_level(Claim *claim)
 	return level;
 }
 
-void
-free_level(ClaimLevel *level)
-{
-	if (level != &level->claim->first)
-		pfree(level);
-}
-
 Claim *
 claim_of(std::string_view resource)
 {
@@ -183,11 +178,32 @@ claim_of(std::string_view resource)
 
 	if (slot->claim == nullptr) {
 		*slot = {hash, new_claim(resource)};
+		slot->claim->shown = claims.count < bindings_shown;
 		*claims.last = slot->claim;
 		claims.last = &slot->claim->next;
 		claims.count++;
 	}
 	return slot->claim;
+}
+
+// Lets other backends see the first claims, as far as they are enforced. Neither raises nor allocates where the place of
+// this backend has been looked for.
+void
+show_claims()
+{
+	BackendBindings *own = own_bindings();
+
+	if (own == nullptr)
+		return;
+	begin_to_show(own);
+	for (Claim *claim = next_counting(claims.first); claim != nullptr && claim->shown;
+		 claim = next_counting(claim->next)) {
+		std::int64_t token = lowest_claimed(claim->top, /*enforced=*/true);
+
+		if (token != 0)
+			show(own, view_of(claim->resource), token, claim->top->external);
+	}
+	end_to_show(own);
 }
 
 // 0 is none.
@@ -215,7 +231,8 @@ hand_to_parent(Nesting *nesting)
 			static_cast<Claimed &>(*below) = *level;
 			level->claim->top = below;
 			*link = level->next_of_nesting;
-			free_level(level);
+			if (level != &level->claim->first)
+				pfree(level);
 			continue;
 		}
 		link = &level->next_of_nesting;
@@ -237,7 +254,8 @@ roll_back(Nesting *nesting)
 	for (ClaimLevel *level = nesting->levels, *next; level != nullptr; level = next) {
 		next = level->next_of_nesting;
 		level->claim->top = level->below;
-		free_level(level);
+		if (level != &level->claim->first)
+			pfree(level);
 	}
 	pfree(nesting);
 }
@@ -252,15 +270,23 @@ end_claims_of_subtransaction(
 		return;
 	if (event == SUBXACT_EVENT_COMMIT_SUB)
 		hand_to_parent(nesting);
-	else if (event == SUBXACT_EVENT_ABORT_SUB)
+	else if (event == SUBXACT_EVENT_ABORT_SUB) {
 		roll_back(nesting);
+		show_claims();
+	}
 }
 
 extern "C" void
 end_claims_of_transaction(XactEvent event, void * /*argument*/)
 {
-	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
-		claims = {};
+	if (event != XACT_EVENT_COMMIT && event != XACT_EVENT_ABORT && event != XACT_EVENT_PREPARE)
+		return;
+
+	bool shown = claims.first != nullptr;
+
+	claims = {};
+	if (shown)
+		show_claims();
 }
 
 } // namespace
@@ -300,6 +326,8 @@ claim_binding(const text *resource, bool external, std::int64_t token, bool enfo
 	level->bound = token;
 	level->binding_enforced = level->binding_enforced || enforced;
 	level->highest = Max(level->highest, token);
+	if (claim->shown)
+		show_claims();
 	return claim;
 }
 
@@ -312,6 +340,8 @@ claim_write(std::string_view resource, bool external, std::int64_t token, bool e
 	level->external = external;
 	level->lowest[enforced] = lower_of(level->lowest[enforced], token);
 	level->highest = Max(level->highest, token);
+	if (claim->shown)
+		show_claims();
 	return claim;
 }
 

@@ -44,6 +44,7 @@ struct Claim {
 	std::uint64_t checked; // the statement in which the fence was read last
 	ItemPointerData seen;  // where its row was then; invalid: there was none
 	bool raises;           // the seal has to raise the fence
+	bool shown;            // to other backends: one of the first
 };
 static_assert(survives_longjmp<Claim>);
 

@@ -3,6 +3,7 @@
 
 #include "shared_state.h"
 
+#include "bindings.h"
 #include "pg/shared_memory.h"
 #include "refusal_log.h"
 #include "statistics.h"
@@ -19,6 +20,7 @@ struct SharedState {
 	Wakeups wakeups;
 	Statistics statistics;
 	RefusalLog refusals;
+	Bindings bindings;
 };
 
 void
@@ -29,6 +31,7 @@ make_state(void *area)
 	make_wakeups(&state->wakeups);
 	make_statistics(&state->statistics);
 	make_refusal_log(&state->refusals);
+	make_bindings(&state->bindings);
 }
 
 SharedState *
@@ -43,6 +46,14 @@ void
 register_shared_state()
 {
 	register_shared_memory(area_name, sizeof(SharedState), make_state);
+}
+
+Bindings *
+shared_bindings()
+{
+	SharedState *state = shared_state();
+
+	return state != nullptr ? &state->bindings : nullptr;
 }
 
 RefusalLog *
@@ -70,12 +81,12 @@ shared_wakeups()
 }
 
 void
-require_shared_state(const char *view)
+require_shared_state(const char *what)
 {
 	if (shared_state() == nullptr)
 		ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				errmsg("%s needs fencing in shared_preload_libraries", view),
+				errmsg("%s needs fencing in shared_preload_libraries", what),
 				errhint(
 					"Before PostgreSQL 17 only a preloaded library gets shared memory. Everything "
 					"else works without it.")));

@@ -7,6 +7,7 @@
 
 namespace fencing {
 
+struct Bindings;
 struct RefusalLog;
 struct Statistics;
 struct Wakeups;
@@ -15,11 +16,12 @@ struct Wakeups;
 void register_shared_state();
 
 // Each null where the server has no shared memory for us.
+Bindings *shared_bindings();
 RefusalLog *shared_refusals();
 Statistics *shared_statistics();
 Wakeups *shared_wakeups();
 
-// 55000 where there is none; `view` is what asks for it.
-void require_shared_state(const char *view);
+// 55000 where there is none; `what` asks for it.
+void require_shared_state(const char *what);
 
 } // namespace fencing

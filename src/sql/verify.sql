@@ -112,6 +112,13 @@ WHERE l.locktype = 'object' AND l.classid = 'fencing.fence'::regclass AND l.pid 
     AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
 
 UNION ALL
+SELECT 'warning', format('process %s', b.pid),
+    format('sleeps in a transaction with a stale token of resource %L since %s', b.resource, a.state_change),
+    format('SELECT * FROM fencing.evict(%L);', b.resource)
+FROM fencing.get_bindings() AS b JOIN pg_stat_activity AS a ON a.pid = b.pid
+WHERE b.lost AND a.state LIKE 'idle in transaction%'
+
+UNION ALL
 SELECT 'error', lower(g.name), format('PUBLIC has %s, which the extension does not grant', string_agg(a.privilege_type, ', ')),
     concat(CASE WHEN a.grantor <> g.owner THEN format('SET ROLE %s; ', a.grantor::regrole) END,
         format('REVOKE %s ON %s FROM PUBLIC;', string_agg(a.privilege_type, ', '), g.name),
@@ -124,4 +131,4 @@ GROUP BY g.name, g.owner, a.grantor
 ORDER BY 1, 2, 3
 $verify$;
 COMMENT ON FUNCTION fencing.verify() IS
-'What leaves a gap, a row for each problem: severity (error, warning), the object, what is wrong, and the statement that cures it. No row on a sound installation. Looks at disabled and missing guards, partitions, triggers that fire after a guard, inheritance children, unlogged tables and sequences, options of the sequence, columns that are gone, prepared transactions, rights of PUBLIC. Reads only. For pg_monitor and the owner of the database.';
+'What leaves a gap, a row for each problem: severity (error, warning), the object, what is wrong, and the statement that cures it. No row on a sound installation. Looks at disabled and missing guards, partitions, triggers that fire after a guard, inheritance children, unlogged tables and sequences, options of the sequence, columns that are gone, prepared transactions, transactions that sleep with a stale token (with shared memory, see fencing.refusals), rights of PUBLIC. Reads only. For pg_monitor and the owner of the database.';
