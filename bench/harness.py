@@ -75,6 +75,9 @@ class Level(Comparison):
     def __str__(self):
         return self.of
 
+    def names(self):
+        return [self.of]
+
     def value(self, figure):
         return figure(self.of)
 
@@ -87,6 +90,9 @@ class Overhead(Comparison):
 
     def __str__(self):
         return f"{self.of} / {self.to}, both beyond {self.beyond}"
+
+    def names(self):
+        return [self.of, self.to, self.beyond]
 
     def value(self, figure):
         base = figure(self.beyond)

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""measure.py: runs workloads on the server that the environment names, and writes report.md and
-figures.csv. Started by bench/run, which makes that server."""
+"""measure.py: runs workloads on the server that the environment names, and writes report.md,
+figures.csv and plots. Started by bench/run, which makes that server."""
 
 import argparse
 import os
 from dataclasses import replace
 
+import plot
 import report
 import workloads
 from harness import Session, Size, measure
@@ -81,6 +82,8 @@ def main():
             for workload in workloads.ALL[name](session, size, given.library):
                 results.append(measure(workload, size))
                 tell(report.markdown(results[-1]))
+        names = plot.plot(given.output, results)
+        file.write("".join(f"![{name}]({name})\n" for name in names))
     report.write_csv(os.path.join(given.output, "figures.csv"), results)
 
 

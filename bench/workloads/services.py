@@ -2,6 +2,7 @@
 while a workload is measured, is stopped by its pid, and dies with this process whatever happens."""
 
 import os
+import signal as signals
 import socket
 import subprocess
 import tempfile
@@ -22,7 +23,7 @@ def free_ports(count):
 
 
 @contextmanager
-def running(command, ready, environment=None):
+def running(command, ready, signal="TERM"):
     """A server, from the moment on at which it is ready."""
     with tempfile.TemporaryFile(mode="w+") as log:
         server = subprocess.Popen(
@@ -30,7 +31,6 @@ def running(command, ready, environment=None):
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
-            env={**os.environ, **(environment or {})},
         )
         try:
             deadline = time.monotonic() + 60
@@ -41,7 +41,7 @@ def running(command, ready, environment=None):
                 time.sleep(0.05)
             yield
         finally:
-            server.terminate()
+            server.send_signal(getattr(signals, f"SIG{signal}"))
             try:
                 server.wait(20)
             except subprocess.TimeoutExpired:
