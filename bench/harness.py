@@ -148,6 +148,7 @@ def measure(workload, size):
     """A round to warm up, then those that count. The order rotates: none is always first."""
     result = Result(workload)
     names = list(workload.contenders)
+    start = time.monotonic()
     for number in range(0 if size.warm_up else 1, size.rounds + 1):
         workload.before_round()
         first = number % len(names)
@@ -156,13 +157,16 @@ def measure(workload, size):
             for metric, value in workload.contenders[name]().items():
                 if number > 0:
                     result.figures.setdefault((name, metric), []).append(value)
-    _progress("")
+    _progress("", f"{time.monotonic() - start:.0f} s: {workload.title}")
     return result
 
 
-def _progress(text):
+def _progress(text, done=""):
+    """On a terminal a line that changes; elsewhere a line for each workload that is done."""
     if sys.stderr.isatty():
         print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+    elif done:
+        print(done, file=sys.stderr, flush=True)
 
 
 class Session:
