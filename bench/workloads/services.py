@@ -60,6 +60,7 @@ def redis(folder):
     path = os.path.join(folder, "redis.sock")
     command = ["redis-server", "--port", "0", "--unixsocket", path, "--dir", folder]
     command += ["--save", "", "--appendonly", "yes", "--appendfsync", "always"]
+    command += ["--auto-aof-rewrite-percentage", "0"]  # nothing at a time of its own choice
     with running(command, lambda: os.path.exists(path)):
         yield path
 
@@ -85,6 +86,7 @@ def zookeeper(folder):
         file.write(
             f"tickTime=2000\ndataDir={folder}/zookeeper\nclientPort={port}\n"
             "clientPortAddress=127.0.0.1\nmaxClientCnxns=0\nadmin.enableServer=false\n"
+            "snapCount=100000000\n"  # nothing at a time of its own choice
         )
     command = ["java", "-Xmx512m", "-cp", "/usr/share/java/zookeeper.jar"]
     command += ["org.apache.zookeeper.server.quorum.QuorumPeerMain", configuration]
