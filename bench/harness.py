@@ -2,6 +2,7 @@
 
 import os
 import re
+import resource
 import subprocess
 import sys
 import time
@@ -11,11 +12,21 @@ from typing import Callable
 
 @dataclass(frozen=True)
 class Size:
-    """How much of everything: --quick proves that it works, the default measures."""
+    """How much of everything: --quick proves that it works, the default measures, --full is the
+    growth of a large installation."""
 
     rounds: int
     rows: int  # of a bulk statement
-    seconds: int  # of one run of pgbench, the time to connect included
+    seconds: int  # of one run under load, the time to connect included; 0: only so many calls:
+    calls: int  # in sum of all clients
+    hand_overs: int
+    waiters: int
+    resources: int  # of the larger of two databases
+    renewals: int
+    warm_up: bool  # a round that does not count
+
+    def load(self):
+        return f"{self.seconds} s" if self.seconds else f"{self.calls} calls"
 
 
 @dataclass(frozen=True)
@@ -49,9 +60,26 @@ class Comparison:
     def __str__(self):
         return f"{self.of} / {self.to}"
 
+    def names(self):
+        return [self.of, self.to]
+
     def value(self, figure):
         """What a round says, by the figures of its contenders."""
         return figure(self.of) / figure(self.to)
+
+
+@dataclass(frozen=True)
+class Level(Comparison):
+    """The figure itself, for a goal that is no ratio."""
+
+    def __str__(self):
+        return self.of
+
+    def names(self):
+        return [self.of]
+
+    def value(self, figure):
+        return figure(self.of)
 
 
 @dataclass(frozen=True)
@@ -62,6 +90,9 @@ class Overhead(Comparison):
 
     def __str__(self):
         return f"{self.of} / {self.to}, both beyond {self.beyond}"
+
+    def names(self):
+        return [self.of, self.to, self.beyond]
 
     def value(self, figure):
         base = figure(self.beyond)
@@ -88,6 +119,10 @@ class Workload:
     contenders: dict[str, Callable[[], dict[str, float]]]
     comparisons: list[Comparison]
     before_round: Callable[[], None] = lambda: None
+    notes: dict[str, str] = field(default_factory=dict)  # of contenders, under the heading note
+    note: str = ""
+    family: str = ""  # workloads that differ in one number share a plot over it
+    number: tuple[str, int] | None = None  # what it is, and which
 
 
 @dataclass
@@ -98,6 +133,9 @@ class Result:
     def metrics(self):
         return list(dict.fromkeys(metric for _, metric in self.figures))
 
+    def has(self, comparison, metric):
+        return all((name, metric) in self.figures for name in comparison.names())
+
     def ratios(self, comparison, metric):
         rounds = range(len(self.figures[comparison.of, metric]))
         return [
@@ -106,25 +144,29 @@ class Result:
         ]
 
 
-def measure(workload, rounds):
+def measure(workload, size):
     """A round to warm up, then those that count. The order rotates: none is always first."""
     result = Result(workload)
     names = list(workload.contenders)
-    for number in range(rounds + 1):
-        _progress(f"{workload.title}: round {number} of {rounds}")
+    start = time.monotonic()
+    for number in range(0 if size.warm_up else 1, size.rounds + 1):
         workload.before_round()
         first = number % len(names)
         for name in names[first:] + names[:first]:
+            _progress(f"{workload.title}: round {number} of {size.rounds}, {name}")
             for metric, value in workload.contenders[name]().items():
                 if number > 0:
                     result.figures.setdefault((name, metric), []).append(value)
-    _progress("")
+    _progress("", f"{time.monotonic() - start:.0f} s: {workload.title}")
     return result
 
 
-def _progress(text):
+def _progress(text, done=""):
+    """On a terminal a line that changes; elsewhere a line for each workload that is done."""
     if sys.stderr.isatty():
         print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+    elif done:
+        print(done, file=sys.stderr, flush=True)
 
 
 class Session:
@@ -132,14 +174,18 @@ class Session:
 
     END = "-- end of answer --"
 
-    def __init__(self):
+    def __init__(self, database="postgres"):
         self.psql = subprocess.Popen(
-            ["psql", "-XqAt", "-v", "ON_ERROR_STOP=1"],
+            ["psql", "-XqAt", "-v", "ON_ERROR_STOP=1", database],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
         self.backend = int(self.query("SELECT pg_backend_pid()"))
+
+    def close(self):
+        self.psql.stdin.close()
+        self.psql.wait()
 
     def query(self, sql):
         """The answer as psql prints it; whatever goes wrong ends the benchmark."""
@@ -164,19 +210,34 @@ class Session:
             return int(times.read().split()[0]) / 1e6
 
 
-def pgbench(script, clients, seconds, synchronous_commit="on"):
-    """Transactions per second, and how many there were."""
+def client_share(cpu_seconds, elapsed):
+    """How busy the clients keep this machine: a rate is theirs when they need it all."""
+    return 100 * cpu_seconds / elapsed / os.cpu_count()
+
+
+def pgbench(script, clients, size, synchronous_commit="on", options="", database="postgres"):
+    """Transactions per second and the clients' share of the processors; and how many there were."""
+    extent = f"-T {size.seconds}" if size.seconds else f"-t {max(size.calls // clients, 1)}"
+    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     done = subprocess.run(
-        f"pgbench -n -M prepared -c {clients} -T {seconds} -f -".split(),
+        f"pgbench -n -M prepared -c {clients} {extent} -f - {database}".split(),
         input=script,
-        env={**os.environ, "PGOPTIONS": f"-c synchronous_commit={synchronous_commit}"},
+        env={
+            **os.environ,
+            "PGOPTIONS": f"-c synchronous_commit={synchronous_commit} {options}",
+        },
         capture_output=True,
         text=True,
         check=False,
     )
+    elapsed, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
     rate = re.search(r"^tps = ([\d.]+)", done.stdout, re.M)
     count = re.search(r"actually processed: (\d+)", done.stdout)
     if done.returncode or not rate:
         raise RuntimeError(f"pgbench failed: {done.stdout}{done.stderr}")
-    return float(rate.group(1)), int(count.group(1))
-
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    figures = {
+        "per second": float(rate.group(1)),
+        "client CPU %": client_share(cpu, elapsed),
+    }
+    return figures, int(count.group(1))

@@ -7,19 +7,26 @@ from statistics import median
 def markdown(result):
     workload, metrics = result.workload, result.metrics()
     lines = [f"### {workload.title}", ""]
+    notes = [workload.note] if workload.note else []
     lines += _table(
-        ["median (min..max)", *metrics],
+        ["median (min..max)", *metrics, *notes],
         (
-            [name, *(_spread(result.figures[name, metric], "{:,.0f}") for metric in metrics)]
+            [
+                name,
+                *(_figure(result, name, metric) for metric in metrics),
+                *(workload.notes[name] for _ in notes),
+            ]
             for name in workload.contenders
         ),
     )
+    if not workload.comparisons:
+        return "\n".join(lines)
     lines += _table(
         ["ratio: median (min..max)", *metrics, "goal"],
         (
             [
                 str(comparison),
-                *(_spread(result.ratios(comparison, metric), "{:.2f}") for metric in metrics),
+                *(_ratio(result, comparison, metric) for metric in metrics),
                 _verdict(comparison.goal, median(result.ratios(comparison, metrics[0]))),
             ]
             for comparison in workload.comparisons
@@ -49,6 +56,18 @@ def _table(head, rows):
 
 def _row(cells):
     return f"| {' | '.join(cells)} |"
+
+
+def _figure(result, name, metric):
+    values = result.figures.get((name, metric))
+    return _spread(values, "{:,.0f}" if median(values) >= 20 else "{:,.2f}") if values else ""
+
+
+def _ratio(result, comparison, metric):
+    """Nothing where one of the two has no such figure, or where a share of the clients is compared."""
+    if metric.endswith("%") or not result.has(comparison, metric):
+        return ""
+    return _spread(result.ratios(comparison, metric), "{:,.2f}")
 
 
 def _spread(values, text):

@@ -1,12 +1,16 @@
 """One module for each feature. Each workload is a function of (session, size, library): it prepares
 its tables and yields harness.Workload objects, to be measured before the next is asked for."""
 
-from workloads import guard, lease, token
+from workloads import bulk, growth, guard, handover, lease, token
 
 ALL = {
-    "guard_bulk": guard.bulk,
+    "bulk_update": bulk.update,
+    "bulk_write": bulk.write,
     "guard_single": guard.single,
     "guard_many": guard.many,
     "acquire": lease.acquire,
     "next_token": token.next_token,
+    "hand_over": handover.hand_over,
+    "growth": growth.growth,
+    "renewals": growth.renewals,
 }
