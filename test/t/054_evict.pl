@@ -95,7 +95,7 @@ $sleeper->get('ROLLBACK TO a');
 is(sleeps(), '', '... that was rolled back');
 $sleeper->get("UPDATE task SET state = 'x', fence_token = $token WHERE id = 2");
 is(sleeps(), 'job-2 false', 'written with');
-my $newer = granted($sleeper, 'job-2');
+my $newer = granted($admin, 'job-2');
 is(sleeps(), 'job-2 true', '... and then granted anew');
 $sleeper->get("SELECT fencing.bind('job-2', $newer)");
 is(sleeps(), 'job-2 true', '... and bound to the new one: the row keeps the old');
