@@ -57,16 +57,18 @@ is_lost(const Binding *binding)
 		core::Verdict::accepted;
 }
 
-// With the caller's rights: the server refuses to end whom the caller may not end.
+// With the caller's rights: the server refuses to end whom the caller may not end. Logged is what was done.
 bool
 end_backend(int pid, const Binding *binding)
 {
+	bool ended = DatumGetBool(DirectFunctionCall2(
+		pg_terminate_backend, Int32GetDatum(pid), Int64GetDatum(longest_end_ms)));
+
 	ereport(LOG,
 		(errmsg("fencing: process %d is evicted from resource \"%s\" by \"%s\"", pid,
 			 binding->resource, GetUserNameFromId(GetUserId(), /*noerr=*/false)),
 			errdetail("Its token is %lld.", static_cast<long long>(binding->token))));
-	return DatumGetBool(DirectFunctionCall2(
-		pg_terminate_backend, Int32GetDatum(pid), Int64GetDatum(longest_end_ms)));
+	return ended;
 }
 
 } // namespace
@@ -86,10 +88,12 @@ FENCING_FUNCTION(fencing_get_bindings)
 			if (binding == nullptr)
 				return std::nullopt;
 
-			Datum values[4] = {Int32GetDatum(fencing::pid_of(cursor->backend)),
+			Datum values[5] = {Int32GetDatum(fencing::pid_of(cursor->backend)),
 				CStringGetTextDatum(binding->resource), Int64GetDatum(binding->token),
-				BoolGetDatum(fencing::is_lost(binding))};
-			bool nulls[4] = {};
+				BoolGetDatum(fencing::is_lost(binding)),
+				BoolGetDatum(
+					fencing::compat::is_idle_in_transaction(fencing::pid_of(cursor->backend)))};
+			bool nulls[5] = {};
 
 			return HeapTupleGetDatum(heap_form_tuple(description, values, nulls));
 		});

@@ -87,9 +87,8 @@ require_shared_state(const char *what)
 		ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				errmsg("%s needs fencing in shared_preload_libraries", what),
-				errhint(
-					"Before PostgreSQL 17 only a preloaded library gets shared memory. Everything "
-					"else works without it.")));
+				errhint("Before PostgreSQL 17 only a preloaded library gets shared memory. Leases, "
+						"guards and all promises do without it.")));
 }
 
 } // namespace fencing

@@ -26,6 +26,7 @@ extern "C" {
 #include "storage/dsm_registry.h"
 #endif
 #include "utils/acl.h"
+#include "utils/backend_status.h"
 #include "utils/guc.h"
 #include "utils/guc_tables.h"
 #include "utils/rel.h"
@@ -233,6 +234,24 @@ is_infinite([[maybe_unused]] const Interval *span)
 #else
 	return false;
 #endif
+}
+
+// Whether the backend does nothing inside a transaction, as pg_stat_activity says. 16 has another name for the look-up.
+inline bool
+is_idle_in_transaction(int pid)
+{
+	for (int i = 1; i <= pgstat_fetch_stat_numbackends(); i++) {
+#if PG_VERSION_NUM >= 160000
+		const PgBackendStatus &backend = pgstat_get_local_beentry_by_index(i)->backendStatus;
+#else
+		const PgBackendStatus &backend = pgstat_fetch_stat_local_beentry(i)->backendStatus;
+#endif
+
+		if (backend.st_procpid == pid)
+			return backend.st_state == STATE_IDLEINTRANSACTION ||
+				backend.st_state == STATE_IDLEINTRANSACTION_ABORTED;
+	}
+	return false;
 }
 
 // 15 has a function instead of a macro that leaves it in the relation (commit f10f0ae420).

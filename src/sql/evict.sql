@@ -1,10 +1,11 @@
 -- Evict: ending who holds a token that cannot be committed any more.
 
-CREATE FUNCTION fencing.get_bindings(OUT pid integer, OUT resource text, OUT token bigint, OUT lost boolean)
+CREATE FUNCTION fencing.get_bindings(OUT pid integer, OUT resource text, OUT token bigint, OUT lost boolean,
+    OUT sleeps boolean)
 RETURNS SETOF record
 LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'fencing_get_bindings';
 COMMENT ON FUNCTION fencing.get_bindings() IS
-'What the running transactions of other sessions in this database are bound to or have written with, the first 4 resources of each; lost: its COMMIT would be refused. For fencing.verify(). No row without shared memory (see fencing.refusals). Reads only. For pg_monitor and the owner of the database.';
+'What the running transactions of other sessions in this database are bound to or have written with, the first 4 resources of each; lost: its COMMIT would be refused; sleeps: idle in the transaction. For fencing.verify(). No row without shared memory (see fencing.refusals). Reads only. For pg_monitor and the owner of the database.';
 
 CREATE FUNCTION fencing.evict(resource text, OUT pid integer, OUT token bigint, OUT ended boolean)
 RETURNS SETOF record

@@ -113,10 +113,9 @@ WHERE l.locktype = 'object' AND l.classid = 'fencing.fence'::regclass AND l.pid 
 
 UNION ALL
 SELECT 'warning', format('process %s', b.pid),
-    format('sleeps in a transaction with a stale token of resource %L since %s', b.resource, a.state_change),
+    format('sleeps in a transaction with a stale token of resource %L', b.resource),
     format('SELECT * FROM fencing.evict(%L);', b.resource)
-FROM fencing.get_bindings() AS b JOIN pg_stat_activity AS a ON a.pid = b.pid
-WHERE b.lost AND a.state LIKE 'idle in transaction%'
+FROM fencing.get_bindings() AS b WHERE b.lost AND b.sleeps
 
 UNION ALL
 SELECT 'error', lower(g.name), format('PUBLIC has %s, which the extension does not grant', string_agg(a.privilege_type, ', ')),

@@ -71,6 +71,9 @@ granted($admin, 'job-10');
 is(told($first), q(warning|SELECT * FROM fencing.evict('job-1');), 'verify tells of the first');
 is(told($second), q(warning|SELECT * FROM fencing.evict('job-1');), '... and of the second');
 is(told($_), '', '... and not of who is not stale') foreach $third, $current;
+$node->safe_psql('postgres', 'CREATE ROLE verifier LOGIN; GRANT EXECUTE ON FUNCTION fencing.verify, fencing.get_bindings, fencing.guard_options TO verifier');
+is(FencingSession->new($node, user => 'verifier')->get("SELECT count(*) FROM fencing.verify() WHERE object = 'process @{[$first->pid]}'"), '1',
+	'... also to who sees nothing of others in pg_stat_activity');
 is(told($stranger), q(warning|SELECT * FROM fencing.evict('job-10');), '... but of another resource');
 my $log = -s $node->logfile;
 is(evicted('job-1'), join("\n", join('|', $first->pid, $one, 't'), join('|', $second->pid, $two, 't')), 'both are ended');
