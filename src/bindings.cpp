@@ -24,6 +24,8 @@ bool has_looked = false;
 extern "C" void
 give_back(int /*code*/, Datum /*argument*/)
 {
+	if (own == nullptr)
+		return;
 	begin_to_show(own);
 	end_to_show(own);
 	pg_atomic_write_u32(&own->pid, 0);
@@ -42,17 +44,19 @@ make_bindings(Bindings *bindings)
 	}
 }
 
-BackendBindings *
-own_bindings()
+void
+take_place_for_bindings()
 {
 	if (has_looked)
-		return own;
+		return;
 
 	Bindings *bindings = shared_bindings();
 
+	if (bindings != nullptr)
+		before_shmem_exit(give_back, Datum{0});
 	has_looked = true;
 	if (bindings == nullptr)
-		return nullptr;
+		return;
 	for (std::size_t i = 0; i < lengthof(bindings->backends); i++) {
 		BackendBindings *backend = &bindings->backends[(static_cast<std::size_t>(MyProcPid) + i) %
 			lengthof(bindings->backends)];
@@ -62,10 +66,14 @@ own_bindings()
 			pg_atomic_compare_exchange_u32(
 				&backend->pid, &nobody, static_cast<std::uint32_t>(MyProcPid))) {
 			own = backend;
-			before_shmem_exit(give_back, Datum{0});
 			break;
 		}
 	}
+}
+
+BackendBindings *
+own_bindings()
+{
 	return own;
 }
 
@@ -116,6 +124,15 @@ next_bindings(Bindings *bindings, std::size_t *place, BackendBindings *copy)
 		}
 	}
 	return false;
+}
+
+bool
+still_shows(Bindings *bindings, std::size_t place, const BackendBindings &copy)
+{
+	BackendBindings *backend = &bindings->backends[place];
+
+	return pg_atomic_read_u32(&backend->pid) == copy.pid.value &&
+		pg_atomic_read_u32(&backend->change) == copy.change.value;
 }
 
 } // namespace fencing

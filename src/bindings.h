@@ -39,7 +39,10 @@ struct Bindings {
 
 void make_bindings(Bindings *bindings);
 
-// The place of this backend, taken at its first call; null where there is none. May raise.
+// Takes a place for this backend, if it has none yet and there is one. May raise.
+void take_place_for_bindings();
+
+// The place of this backend; null where it has none. Never raises.
 BackendBindings *own_bindings();
 
 // Around each change of one's own; nothing may be raised between them.
@@ -55,5 +58,8 @@ pid_of(const BackendBindings &copy)
 
 // A consistent copy of the next place of this database that shows anything, from `*place` on; false at the end.
 bool next_bindings(Bindings *bindings, std::size_t *place, BackendBindings *copy);
+
+// Whether that place has not changed since the copy was taken.
+bool still_shows(Bindings *bindings, std::size_t place, const BackendBindings &copy);
 
 } // namespace fencing

@@ -171,6 +171,7 @@ Claim *
 claim_of(std::string_view resource)
 {
 	require_open_claims();
+	take_place_for_bindings();
 	make_room();
 
 	std::uint32_t hash = hash_of(resource);
@@ -186,8 +187,7 @@ claim_of(std::string_view resource)
 	return slot->claim;
 }
 
-// Lets other backends see the first claims, as far as they are enforced. Neither raises nor allocates where the place of
-// this backend has been looked for.
+// Lets other backends see the first claims, as far as they are enforced. Neither raises nor allocates.
 void
 show_claims()
 {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: PostgreSQL
-// evict.cpp: evict: ends the backends whose transactions hold a token that cannot be committed any more, so that their row
-// locks go.
+// evict.cpp: evict: ends the backends whose transactions hold a stale token, so that their row locks go.
 
 #include "arguments.h"
 #include "bindings.h"
@@ -47,14 +46,14 @@ next_binding(Cursor *cursor)
 	}
 }
 
-// Whether its COMMIT would be refused.
+// Whether a greater token has come. A token that looks unissued is not lost: its grant may be open in that very
+// transaction, or the resource was pruned.
 bool
 is_lost(const Binding *binding)
 {
 	core::FenceState state = state_of(read_fence(cstring_to_text(binding->resource)), nullptr);
 
-	return core::judge_resource(state, binding->external, binding->token) !=
-		core::Verdict::accepted;
+	return core::judge_resource(state, binding->external, binding->token) == core::Verdict::stale;
 }
 
 // With the caller's rights: the server refuses to end whom the caller may not end. Logged is what was done.
@@ -113,7 +112,13 @@ FENCING_FUNCTION(fencing_evict)
 
 				if (fencing::view_of(resource) != binding->resource || !fencing::is_lost(binding))
 					continue;
-				// A backend shows a resource once: nothing of it is left to be read.
+				// To read the fence may have taken time, in which that transaction has ended.
+				if (!fencing::still_shows(
+						fencing::shared_bindings(), cursor->place - 1, cursor->backend)) {
+					cursor->place--;
+					cursor->next = cursor->backend.count;
+					continue;
+				}
 				bool ended = fencing::end_backend(pid, binding);
 				Datum values[3] = {
 					Int32GetDatum(pid), Int64GetDatum(binding->token), BoolGetDatum(ended)};

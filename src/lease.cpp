@@ -144,7 +144,7 @@ acquire(const Request &request)
 		if (!queued && !takes_over(request, row)) {
 			queued = join_queue(lock, alone, left_ms);
 			if (!queued)
-				return std::nullopt;
+				break; // and not return: the wait may have begun
 			if (!alone)
 				continue; // look again: it may have waited
 		}

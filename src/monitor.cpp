@@ -9,6 +9,7 @@
 extern "C" {
 #include "catalog/pg_authid.h"
 #include "commands/dbcommands.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -25,6 +26,18 @@ struct RefusalCursor {
 	bool all_databases;
 };
 
+// What another encoding says beyond ASCII would be no text here.
+void
+use_encoding(char *value, int encoding)
+{
+	if (encoding == GetDatabaseEncoding())
+		return;
+	for (; *value != '\0'; value++) {
+		if (IS_HIGHBIT_SET(*value))
+			*value = '?';
+	}
+}
+
 // A text, or NULL where it is empty.
 Datum
 text_or_null(const char *value, bool *is_null)
@@ -34,8 +47,12 @@ text_or_null(const char *value, bool *is_null)
 }
 
 Datum
-refusal_row(TupleDesc description, const RefusalRecord &record)
+refusal_row(TupleDesc description, RefusalRecord &record)
 {
+	use_encoding(record.relation, record.encoding);
+	use_encoding(record.resource, record.encoding);
+	use_encoding(record.application, record.encoding);
+
 	bool nulls[12] = {};
 	Datum values[12] = {};
 	char *database = get_database_name(record.database);

@@ -75,6 +75,7 @@ record_refusal(const Refusal &refusal, Relation relation, bool observed)
 
 	record.at = GetCurrentTimestamp();
 	record.database = MyDatabaseId;
+	record.encoding = GetDatabaseEncoding();
 	record.role = GetOuterUserId();
 	record.pid = MyProcPid;
 	record.sqlstate = refusal.sqlstate;

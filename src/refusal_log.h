@@ -21,6 +21,7 @@ constexpr std::size_t refusals_kept = 1024;
 struct RefusalRecord {
 	TimestampTz at;
 	Oid database;
+	int encoding; // of the texts
 	Oid role; // of the session, or as SET ROLE says
 	int pid;
 	int sqlstate;

@@ -25,6 +25,8 @@ at_end(XactEvent event, void * /*argument*/)
 {
 	if (event != XACT_EVENT_COMMIT && event != XACT_EVENT_ABORT)
 		return;
+	// A wait that were left open would be looked for when the backend exits, and the memory may be gone by then.
+	end_wait();
 	for (std::uint32_t word = 0; word < wakeup_buckets / 64; word++) {
 		while (touched[word] != 0) {
 			auto bit = static_cast<std::uint32_t>(__builtin_ctzll(touched[word]));

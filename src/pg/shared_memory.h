@@ -10,9 +10,8 @@ namespace fencing {
 // whenever the layout is: sessions that have loaded an older library go on beside newer ones.
 void register_shared_memory(const char *name, std::size_t size, void (*init)(void *area));
 
-// The area; null where the server gives none: before 17 only to a library in shared_preload_libraries.
-// Not in a critical section, nor after the transaction has committed: the first call of a backend may
-// raise what the server raises when it has no memory.
+// The area; null where the server gives none: before 17 only to a library in shared_preload_libraries, and not where
+// there is no memory. Its first call in a backend wants a running transaction, outside of callbacks at its end.
 void *shared_memory();
 
 } // namespace fencing

@@ -120,6 +120,12 @@ is($owner->get('SELECT sum(refusals) FROM fencing.stats'), '1', '... and its cou
 is($worker->state_of("SELECT * FROM fencing.$_"), '42501', "nobody else sees fencing.$_") foreach qw(refusals stats);
 is($worker->state_of("SELECT fencing.get_$_()"), '42501', "... nor what it is made of") foreach qw(refusals stats);
 
+$node->safe_psql('postgres', q(CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0));
+$node->safe_psql('latin', $setup);
+is(FencingSession->new($node, dbname => 'latin')->state_of(q(SET client_encoding = 'LATIN1'; SELECT fencing.bind(E'caf\351', 9))), 'TK003',
+	'refused in a database of another encoding');
+is($watcher->get('SELECT upper(resource) FROM fencing.refusals LIMIT 1'), 'CAF?', '... is text here, too');
+
 # ---- counters
 
 my $session = FencingSession->new($node, dbname => 'other');

@@ -1,4 +1,4 @@
-# 054_evict: fencing.evict ends the sessions whose transaction holds a token of the resource that cannot be committed any more:
+# 054_evict: fencing.evict ends the sessions whose transaction holds a stale token of the resource:
 # bound or written with, after savepoints, of a resource issued here or elsewhere; and nobody else. verify names those of them
 # that sleep. Who may end whom is as with pg_terminate_backend. Without shared memory evict says so.
 #
@@ -86,6 +86,33 @@ is($current->state_of('COMMIT'), '00000', 'the current holder gets the row lock,
 is($third->state_of('COMMIT'), '00000', 'who was not bound commits');
 is($stranger->state_of('COMMIT'), 'TK001', 'who sleeps on another resource is still there');
 is(told($stranger), '', '... and shows nothing any more');
+
+# ---- who grants and works in one transaction
+
+my $both = session();
+$both->get('BEGIN');
+my $open = $both->get(q(SELECT token FROM fencing.acquire('job-7', '1 hour')));
+$both->get($_) foreach "SELECT fencing.bind('job-7', $open)", "UPDATE task SET state = 'mine' WHERE id = 7";
+is(evicted('job-7'), '', 'a holder whose grant is not committed yet is left alone');
+is(told($both), '', '... and verify does not tell of it');
+is($both->state_of('COMMIT'), '00000', '... and commits');
+
+# ---- a session that has gone on while evict waited
+
+my $gone_on = session();
+my $stale = granted($gone_on, 'job-8');
+$gone_on->get($_) foreach 'BEGIN', "SELECT fencing.bind('job-8', $stale)";
+granted($admin, 'job-8');
+my $valid = granted($admin, 'job-9');
+$admin->get($_) foreach 'BEGIN', 'LOCK TABLE fencing.fence IN ACCESS EXCLUSIVE MODE';
+$oncall->send(q(SELECT * FROM fencing.evict('job-8')));
+ok(until_true(sub { $admin->get(q(SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'fencing.fence'::regclass)) eq '1' }),
+	'evict waits for the table');
+$gone_on->get($_) foreach 'ROLLBACK', 'BEGIN', 'SELECT 1';
+$admin->get('COMMIT');
+is($oncall->wait, '', 'nobody is ended any more');
+is($gone_on->state_of("SELECT fencing.bind('job-9', $valid)"), '00000', '... and the session works on');
+$gone_on->get('ROLLBACK');
 
 # ---- what is shown follows the transaction
 
