@@ -201,11 +201,9 @@ refusal_of(core::Verdict verdict, const text *resource, std::int64_t presented,
 				? "It was never acquired, or has been pruned or forgotten: acquire it."
 				: "Present the token that fencing.acquire() has returned.",
 			view_of(resource), presented, state.fence};
-	case core::Verdict::missing:
-		return {ERRCODE_MISSING_TOKEN,
-			psprintf("write to resource \"%s\" carries no fencing token", name), nullptr, nullptr};
 	case core::Verdict::other_issuer:
 		return other_issuer(resource, !external);
+	case core::Verdict::missing: // who presents none is told so before the resource is asked
 	case core::Verdict::invalid:
 	case core::Verdict::accepted:
 		break;
