@@ -50,13 +50,16 @@ take_place_for_bindings()
 	if (has_looked)
 		return;
 
-	Bindings *bindings = shared_bindings();
+	SharedState *state = shared_state();
 
-	if (bindings != nullptr)
+	if (state != nullptr)
 		before_shmem_exit(give_back, Datum{0});
 	has_looked = true;
-	if (bindings == nullptr)
+	if (state == nullptr)
 		return;
+
+	Bindings *bindings = &state->bindings;
+
 	for (std::size_t i = 0; i < lengthof(bindings->backends); i++) {
 		BackendBindings *backend = &bindings->backends[(static_cast<std::size_t>(MyProcPid) + i) %
 			lengthof(bindings->backends)];

@@ -167,6 +167,13 @@ writable_level(Claim *claim)
 	return level;
 }
 
+void
+free_level(ClaimLevel *level)
+{
+	if (level != &level->claim->first)
+		pfree(level);
+}
+
 Claim *
 claim_of(std::string_view resource)
 {
@@ -185,25 +192,6 @@ claim_of(std::string_view resource)
 		claims.count++;
 	}
 	return slot->claim;
-}
-
-// Lets other backends see the first claims, as far as they are enforced. Neither raises nor allocates.
-void
-show_claims()
-{
-	BackendBindings *own = own_bindings();
-
-	if (own == nullptr)
-		return;
-	begin_to_show(own);
-	for (Claim *claim = next_counting(claims.first); claim != nullptr && claim->shown;
-		 claim = next_counting(claim->next)) {
-		std::int64_t token = lowest_claimed(claim->top, /*enforced=*/true);
-
-		if (token != 0)
-			show(own, view_of(claim->resource), token, claim->top->external);
-	}
-	end_to_show(own);
 }
 
 // 0 is none.
@@ -231,8 +219,7 @@ hand_to_parent(Nesting *nesting)
 			static_cast<Claimed &>(*below) = *level;
 			level->claim->top = below;
 			*link = level->next_of_nesting;
-			if (level != &level->claim->first)
-				pfree(level);
+			free_level(level);
 			continue;
 		}
 		link = &level->next_of_nesting;
@@ -254,8 +241,7 @@ roll_back(Nesting *nesting)
 	for (ClaimLevel *level = nesting->levels, *next; level != nullptr; level = next) {
 		next = level->next_of_nesting;
 		level->claim->top = level->below;
-		if (level != &level->claim->first)
-			pfree(level);
+		free_level(level);
 	}
 	pfree(nesting);
 }

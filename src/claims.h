@@ -67,6 +67,9 @@ std::size_t claim_count();
 // Remembers that the fence was read: in which statement (0: none), and where its row was.
 void mark_checked(Claim *claim, std::uint64_t statement, const ItemPointerData *seen);
 
+// Lets other backends see the first claims as they are now, as far as they are enforced. Neither raises nor allocates.
+void show_claims();
+
 // From here to the end of the transaction nothing can be claimed any more.
 void close_claims();
 bool claims_are_closed();

@@ -2,7 +2,6 @@
 // evict.cpp: evict: ends the backends whose transactions hold a stale token, so that their row locks go.
 
 #include "arguments.h"
-#include "bindings.h"
 #include "core/verdict.h"
 #include "fence.h"
 #include "fence_table.h"
@@ -32,7 +31,7 @@ struct Cursor {
 const Binding *
 next_binding(Cursor *cursor)
 {
-	Bindings *bindings = shared_bindings();
+	Bindings *bindings = &shared_state()->bindings;
 
 	for (;;) {
 		if (cursor->next < cursor->backend.count)
@@ -79,7 +78,7 @@ FENCING_FUNCTION(fencing_get_bindings)
 	return fencing::return_rows<fencing::Cursor>(
 		fcinfo, [] { return fencing::Cursor{}; },
 		[](TupleDesc description, fencing::Cursor *cursor) -> std::optional<Datum> {
-			if (fencing::shared_bindings() == nullptr)
+			if (fencing::shared_state() == nullptr)
 				return std::nullopt;
 
 			const fencing::Binding *binding = fencing::next_binding(cursor);
@@ -114,7 +113,7 @@ FENCING_FUNCTION(fencing_evict)
 					continue;
 				// To read the fence may have taken time, in which that transaction has ended.
 				if (!fencing::still_shows(
-						fencing::shared_bindings(), cursor->place - 1, cursor->backend)) {
+						&fencing::shared_state()->bindings, cursor->place - 1, cursor->backend)) {
 					cursor->place--;
 					cursor->next = cursor->backend.count;
 					continue;

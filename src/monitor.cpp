@@ -2,9 +2,7 @@
 // monitor.cpp: what the views fencing.refusals and fencing.stats read from shared memory.
 
 #include "pg/rows.h"
-#include "refusal_log.h"
 #include "shared_state.h"
-#include "statistics.h"
 
 extern "C" {
 #include "catalog/pg_authid.h"
@@ -86,14 +84,14 @@ RefusalCursor
 newest_refusal()
 {
 	require_shared_state("fencing.refusals");
-	return {pg_atomic_read_u64(&shared_refusals()->last),
+	return {pg_atomic_read_u64(&shared_state()->refusals.last),
 		has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS)};
 }
 
 std::optional<Datum>
 next_refusal(TupleDesc description, RefusalCursor *cursor)
 {
-	RefusalLog *log = shared_refusals();
+	RefusalLog *log = &shared_state()->refusals;
 	std::uint64_t last = pg_atomic_read_u64(&log->last);
 	RefusalRecord record;
 
@@ -113,7 +111,7 @@ struct StatisticsCursor {
 std::optional<Datum>
 next_row(TupleDesc description, StatisticsCursor *cursor)
 {
-	const TableStatistics *table = next_statistics(shared_statistics(), &cursor->place);
+	TableStatistics *table = next_statistics(&shared_state()->statistics, &cursor->place);
 	Datum values[1 + counters];
 	bool nulls[1 + counters] = {};
 
@@ -122,8 +120,8 @@ next_row(TupleDesc description, StatisticsCursor *cursor)
 	values[0] = ObjectIdGetDatum(relation_of(table));
 	nulls[0] = relation_of(table) == InvalidOid;
 	for (int i = 0; i < counters; i++)
-		values[1 + i] = Int64GetDatum(static_cast<std::int64_t>(
-			pg_atomic_read_u64(const_cast<pg_atomic_uint64 *>(&table->counts[i]))));
+		values[1 + i] =
+			Int64GetDatum(static_cast<std::int64_t>(pg_atomic_read_u64(&table->counts[i])));
 	return HeapTupleGetDatum(heap_form_tuple(description, values, nulls));
 }
 

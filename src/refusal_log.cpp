@@ -66,9 +66,9 @@ make_refusal_log(RefusalLog *log)
 void
 record_refusal(const Refusal &refusal, Relation relation, bool observed)
 {
-	RefusalLog *log = shared_refusals();
+	SharedState *state = shared_state();
 
-	if (log == nullptr || !is_refusal(refusal.sqlstate))
+	if (state == nullptr || !is_refusal(refusal.sqlstate))
 		return;
 
 	RefusalRecord record = {};
@@ -90,6 +90,7 @@ record_refusal(const Refusal &refusal, Relation relation, bool observed)
 	copy_text(record.application, application_name != nullptr ? application_name : "");
 	copy_client(record.client);
 
+	RefusalLog *log = &state->refusals;
 	std::uint64_t number = pg_atomic_add_fetch_u64(&log->last, 1);
 	RefusalSlot *slot = &log->slots[number % refusals_kept];
 

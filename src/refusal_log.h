@@ -22,7 +22,7 @@ struct RefusalRecord {
 	TimestampTz at;
 	Oid database;
 	int encoding; // of the texts
-	Oid role; // of the session, or as SET ROLE says
+	Oid role;     // of the session, or as SET ROLE says
 	int pid;
 	int sqlstate;
 	bool observed;

@@ -49,7 +49,7 @@ lock_of(Oid fences, const text *resource)
 	// The small part of a tag tells the kinds apart: 0 a bucket, odd a resource, even its queue.
 	auto more = static_cast<std::uint16_t>((hash >> 32) & 0x7ffe);
 
-	return {tag_of(fences, number % wakeup_buckets, 0),
+	return {tag_of(fences, number % resource_buckets, 0),
 		tag_of(fences, number, static_cast<std::uint16_t>(more | 1)),
 		tag_of(fences, number, static_cast<std::uint16_t>(more + 2))};
 }

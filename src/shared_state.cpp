@@ -3,11 +3,7 @@
 
 #include "shared_state.h"
 
-#include "bindings.h"
 #include "pg/shared_memory.h"
-#include "refusal_log.h"
-#include "statistics.h"
-#include "wakeup.h"
 
 namespace fencing {
 
@@ -15,13 +11,6 @@ namespace {
 
 // A new number for each new layout.
 constexpr const char *area_name = "fencing 1";
-
-struct SharedState {
-	Wakeups wakeups;
-	Statistics statistics;
-	RefusalLog refusals;
-	Bindings bindings;
-};
 
 void
 make_state(void *area)
@@ -34,12 +23,6 @@ make_state(void *area)
 	make_bindings(&state->bindings);
 }
 
-SharedState *
-shared_state()
-{
-	return static_cast<SharedState *>(shared_memory());
-}
-
 } // namespace
 
 void
@@ -48,36 +31,10 @@ register_shared_state()
 	register_shared_memory(area_name, sizeof(SharedState), make_state);
 }
 
-Bindings *
-shared_bindings()
+SharedState *
+shared_state()
 {
-	SharedState *state = shared_state();
-
-	return state != nullptr ? &state->bindings : nullptr;
-}
-
-RefusalLog *
-shared_refusals()
-{
-	SharedState *state = shared_state();
-
-	return state != nullptr ? &state->refusals : nullptr;
-}
-
-Statistics *
-shared_statistics()
-{
-	SharedState *state = shared_state();
-
-	return state != nullptr ? &state->statistics : nullptr;
-}
-
-Wakeups *
-shared_wakeups()
-{
-	SharedState *state = shared_state();
-
-	return state != nullptr ? &state->wakeups : nullptr;
+	return static_cast<SharedState *>(shared_memory());
 }
 
 void

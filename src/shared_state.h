@@ -5,21 +5,25 @@
 
 #include "pg/prelude.h"
 
+#include "bindings.h"
+#include "refusal_log.h"
+#include "statistics.h"
+#include "wakeup.h"
+
 namespace fencing {
 
-struct Bindings;
-struct RefusalLog;
-struct Statistics;
-struct Wakeups;
+struct SharedState {
+	Wakeups wakeups;
+	Statistics statistics;
+	RefusalLog refusals;
+	Bindings bindings;
+};
 
 // Called once, when the library loads.
 void register_shared_state();
 
-// Each null where the server has no shared memory for us.
-Bindings *shared_bindings();
-RefusalLog *shared_refusals();
-Statistics *shared_statistics();
-Wakeups *shared_wakeups();
+// Null where the server has no shared memory for us. Asked for as pg/shared_memory.h says.
+SharedState *shared_state();
 
 // 55000 where there is none; `what` asks for it.
 void require_shared_state(const char *what);

@@ -59,37 +59,37 @@ make_statistics(Statistics *statistics)
 void
 count(Counter counter, Oid relation)
 {
-	Statistics *statistics = shared_statistics();
+	SharedState *state = shared_state();
 	TableStatistics *table = nullptr;
 
-	if (statistics == nullptr)
+	if (state == nullptr)
 		return;
 	if (relation != InvalidOid)
-		table = entry_of(statistics, relation);
+		table = entry_of(&state->statistics, relation);
 	if (of_database == nullptr)
-		of_database = entry_of(statistics, InvalidOid);
+		of_database = entry_of(&state->statistics, InvalidOid);
 	if (table == nullptr)
 		table = of_database;
 	if (table != nullptr)
 		pg_atomic_fetch_add_u64(&table->counts[static_cast<int>(counter)], 1);
 }
 
-const TableStatistics *
-next_statistics(const Statistics *statistics, std::size_t *place)
+TableStatistics *
+next_statistics(Statistics *statistics, std::size_t *place)
 {
 	while (*place < lengthof(statistics->tables)) {
-		const TableStatistics *table = &statistics->tables[(*place)++];
+		TableStatistics *table = &statistics->tables[(*place)++];
 
-		if (pg_atomic_read_u64(const_cast<pg_atomic_uint64 *>(&table->key)) >> 32 == MyDatabaseId)
+		if (pg_atomic_read_u64(&table->key) >> 32 == MyDatabaseId)
 			return table;
 	}
 	return nullptr;
 }
 
 Oid
-relation_of(const TableStatistics *table)
+relation_of(TableStatistics *table)
 {
-	return static_cast<Oid>(pg_atomic_read_u64(const_cast<pg_atomic_uint64 *>(&table->key)));
+	return static_cast<Oid>(pg_atomic_read_u64(&table->key));
 }
 
 } // namespace fencing

@@ -31,7 +31,7 @@ void make_statistics(Statistics *statistics);
 void count(Counter counter, Oid relation = InvalidOid);
 
 // The next entry of the running database from `*place` on; null at the end.
-const TableStatistics *next_statistics(const Statistics *statistics, std::size_t *place);
-Oid relation_of(const TableStatistics *table);
+TableStatistics *next_statistics(Statistics *statistics, std::size_t *place);
+Oid relation_of(TableStatistics *table);
 
 } // namespace fencing

@@ -16,7 +16,7 @@ namespace fencing {
 namespace {
 
 // The buckets whose resources the running transaction has locked to change them.
-std::uint64_t touched[wakeup_buckets / 64];
+std::uint64_t touched[resource_buckets / 64];
 
 // After the commit is visible and before the locks are released, for which the woken wait in their queue: the server
 // wakes them from there. Also after a rollback, by which a grant is taken back. Nothing may be raised here.
@@ -27,12 +27,12 @@ at_end(XactEvent event, void * /*argument*/)
 		return;
 	// A wait that were left open would be looked for when the backend exits, and the memory may be gone by then.
 	end_wait();
-	for (std::uint32_t word = 0; word < wakeup_buckets / 64; word++) {
+	for (std::uint32_t word = 0; word < resource_buckets / 64; word++) {
 		while (touched[word] != 0) {
 			auto bit = static_cast<std::uint32_t>(__builtin_ctzll(touched[word]));
 
 			touched[word] &= touched[word] - 1;
-			ConditionVariableBroadcast(&shared_wakeups()->changed[word * 64 + bit]);
+			ConditionVariableBroadcast(&shared_state()->wakeups.changed[word * 64 + bit]);
 		}
 	}
 }
@@ -56,20 +56,20 @@ void
 wake_at_end(std::uint32_t bucket)
 {
 	// Asked for here, where it may be raised that there is no memory.
-	if (shared_wakeups() != nullptr)
+	if (shared_state() != nullptr)
 		touched[bucket / 64] |= std::uint64_t{1} << (bucket % 64);
 }
 
 void
 wait_for_change(std::uint32_t bucket, int milliseconds)
 {
-	Wakeups *wakeups = shared_wakeups();
+	SharedState *state = shared_state();
 
-	if (wakeups == nullptr)
+	if (state == nullptr)
 		pause(milliseconds);
 	else
 		(void)ConditionVariableTimedSleep(
-			&wakeups->changed[bucket], milliseconds, PG_WAIT_EXTENSION);
+			&state->wakeups.changed[bucket], milliseconds, PG_WAIT_EXTENSION);
 }
 
 void

@@ -13,10 +13,11 @@ extern "C" {
 
 namespace fencing {
 
-constexpr std::uint32_t wakeup_buckets = 128;
+// Of the locks as well.
+constexpr std::uint32_t resource_buckets = 128;
 
 struct Wakeups {
-	ConditionVariable changed[wakeup_buckets];
+	ConditionVariable changed[resource_buckets];
 };
 
 void make_wakeups(Wakeups *wakeups);
