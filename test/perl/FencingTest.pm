@@ -33,6 +33,8 @@ sub fencing_node
 	my $node = PostgreSQL::Test::Cluster->new($name);
 	$node->init(%options);
 	$node->append_conf('postgresql.conf', fencing_conf());
+	# A checkpoint, above all that of a promotion, must not take away what a standby on a busy machine has yet to receive.
+	$node->append_conf('postgresql.conf', "wal_keep_size = 128MB\n") if $options{allows_streaming};
 	return $node;
 }
 

@@ -131,8 +131,9 @@ is($on_last->get(q(SELECT count(*) FROM fencing.lookup('job-2'))), '0', '... and
 refuses_all($last, 'after its upstream was promoted');
 
 # Its upstream is promoted once more, by way of a new standby that it is turned to; nobody draws.
+# The new one has no WAL from before its backup: whoever turns to it must not need any.
 my $other = standby_of($middle, 'other');
-caught_up($middle, $other);
+caught_up($middle, $_) foreach $other, $last;
 $last->append_conf('postgresql.conf', q(primary_conninfo = ') . $other->connstr . q( application_name=last') . "\n");
 $last->reload;
 $other->poll_query_until('postgres', q(SELECT state FROM pg_stat_replication WHERE application_name = 'last'), 'streaming')
