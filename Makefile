@@ -35,7 +35,7 @@ PROVE_FLAGS = -I test/perl
 PG_CONFIG ?= pg_config
 PG_MAJOR := $(shell $(PG_CONFIG) --version | sed 's/^[^0-9]*\([0-9]*\).*/\1/')
 # Server headers as system headers: their warnings do not drown ours, and 14 and 15 still say `register`.
-PG_CPPFLAGS = -isystem $(shell $(PG_CONFIG) --includedir-server) -I$(srcdir)/src \
+PG_CPPFLAGS = -isystem $(shell $(PG_CONFIG) --includedir-server) -I$(srcdir:/=)/src \
 	-DFENCING_VERSION=\"$(EXTVERSION)\" $(EXTRA_CPPFLAGS)
 FENCING_CXXFLAGS = -std=gnu++17 -fno-exceptions -fno-rtti -fno-threadsafe-statics \
 	-fvisibility=hidden -fvisibility-inlines-hidden \
