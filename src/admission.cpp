@@ -11,11 +11,11 @@
 #include "errors.h"
 #include "fence.h"
 #include "fence_table.h"
+#include "pg/tuple.h"
 #include "refusal_log.h"
 #include "settings.h"
 
 extern "C" {
-#include "access/htup_details.h"
 #include "access/sysattr.h"
 #include "catalog/pg_type.h"
 #include "utils/builtins.h"
@@ -253,7 +253,6 @@ HeapTuple
 with_token(const TriggerData *data, const Guard *guard, HeapTuple row, std::int64_t token)
 {
 	Form_pg_attribute attribute = token_attribute(data, guard);
-	int column = guard->column;
 	// None is NULL, or 0 where the column must not be NULL.
 	bool is_null = token == core::no_token && !attribute->attnotnull;
 	Datum value;
@@ -276,8 +275,7 @@ with_token(const TriggerData *data, const Guard *guard, HeapTuple row, std::int6
 	default:
 		value = Int64GetDatum(token);
 	}
-	return heap_modify_tuple_by_cols(
-		row, RelationGetDescr(data->tg_relation), 1, &column, &value, &is_null);
+	return with_value(row, RelationGetDescr(data->tg_relation), guard->column, value, is_null);
 }
 
 std::int64_t
