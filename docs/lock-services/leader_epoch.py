@@ -5,8 +5,8 @@
 #   INSERT INTO shard VALUES (1, 'new');
 #   SELECT fencing.protect('shard', 'fence_token', resource => 'shard:{id}', issuer => 'external');
 #
-# run() answers 'follower' when another member leads, 'stale' when another has been elected meanwhile, else 'done'. `work`
-# gets the state and returns the new one.
+# run() answers 'follower' when another member leads, 'stale' when another has been elected meanwhile, else 'done'.
+# `work` gets the state and returns the new one.
 import etcd3
 import psycopg
 
@@ -19,7 +19,7 @@ def term_of(etcd, member):
 
     # The two numbers of a status are not of one moment: the leader is that of the last election, the term that of the
     # last entry which the member has applied. Until a new leader has applied its first, it shows the term of the one
-    # before: two leaders with one token. A read waits for that entry, so a term that is the same before and after is right.
+    # before: two leaders with one token. A read waits for that entry: a term that is the same before and after is right.
     before = etcd.status()
     etcd.get("/")
     after = etcd.status()

@@ -111,8 +111,10 @@ sub new
 {
 	my ($class, $folder) = @_;
 	my $self = bless { members => [ map { { id => $_, client => FencingServices::address() } } 1 .. 3 ] }, $class;
+	# The second port is that for elections.
+	my $port = sub { return FencingServices::address() =~ s/.*(?=:)//r };
 	my $servers = join '',
-	  map { "server.$_->{id}=" . FencingServices::address() . FencingServices::address() =~ s/.*(?=:)//r . "\n" } @{ $self->{members} };
+	  map { "server.$_->{id}=" . FencingServices::address() . $port->() . "\n" } @{ $self->{members} };
 	foreach my $member (@{ $self->{members} })
 	{
 		my $data = "$folder/zookeeper-$member->{id}";
@@ -150,7 +152,8 @@ sub leads
 sub shell
 {
 	my ($self, @command) = @_;
-	return FencingServices::run_quietly(@java, 'org.apache.zookeeper.ZooKeeperMain', '-server', ($self->members)[0]{client}, @command);
+	my $server = ($self->members)[0]{client};
+	return FencingServices::run_quietly(@java, 'org.apache.zookeeper.ZooKeeperMain', '-server', $server, @command);
 }
 
 # ---- etcd
@@ -160,11 +163,17 @@ our @ISA = ('FencingServices');
 use FencingSession;
 use JSON::PP;
 
+sub member
+{
+	my ($name) = @_;
+	return { name => $name, client => FencingServices::address(), peer => FencingServices::address() };
+}
+
 # Three members.
 sub new
 {
 	my ($class, $folder) = @_;
-	my @members = map { { name => "etcd-$_", client => FencingServices::address(), peer => FencingServices::address() } } 1 .. 3;
+	my @members = map { member("etcd-$_") } 1 .. 3;
 	my $self = bless { members => \@members }, $class;
 	my $cluster = join ',', map { "$_->{name}=http://$_->{peer}" } @members;
 	$self->start_member($_, "$folder/$_->{name}", $cluster) foreach @members;
@@ -178,7 +187,9 @@ sub start_member
 	$member->{process} = FencingServices::start($member->{name}, 'etcd', '--name', $member->{name}, '--data-dir', $data,
 		'--listen-client-urls', "http://$member->{client}", '--advertise-client-urls', "http://$member->{client}",
 		'--listen-peer-urls', "http://$member->{peer}", '--initial-advertise-peer-urls', "http://$member->{peer}",
-		'--initial-cluster', $cluster);
+		'--initial-cluster', $cluster,
+		# A busy machine is no reason for an election.
+		'--heartbeat-interval', '200', '--election-timeout', '2000');
 	return;
 }
 
@@ -186,11 +197,12 @@ sub start_member
 sub restored
 {
 	my ($class, $folder, $snapshot) = @_;
-	my $member = { name => 'restored', client => FencingServices::address(), peer => FencingServices::address() };
+	my $member = member('restored');
 	my $self = bless { members => [$member] }, $class;
 	my $cluster = "restored=http://$member->{peer}";
-	FencingServices::run_quietly('env', 'ETCDCTL_API=3', 'etcdctl', 'snapshot', 'restore', $snapshot, '--name', 'restored',
-		'--data-dir', "$folder/restored", '--initial-cluster', $cluster, '--initial-advertise-peer-urls', "http://$member->{peer}");
+	FencingServices::run_quietly('env', 'ETCDCTL_API=3', 'etcdctl', 'snapshot', 'restore', $snapshot,
+		'--name', 'restored', '--data-dir', "$folder/restored",
+		'--initial-cluster', $cluster, '--initial-advertise-peer-urls', "http://$member->{peer}");
 	$self->start_member($member, "$folder/restored", $cluster);
 	$self->leader;
 	return $self;
@@ -224,7 +236,8 @@ sub term { return ask($_[1], 'maintenance/status', {})->{raftTerm}; }
 sub save
 {
 	my ($self, $snapshot) = @_;
-	FencingServices::run_quietly('env', 'ETCDCTL_API=3', 'etcdctl', '--endpoints', $self->leader->{client}, 'snapshot', 'save', $snapshot);
+	my $endpoint = $self->leader->{client};
+	FencingServices::run_quietly('env', 'ETCDCTL_API=3', 'etcdctl', '--endpoints', $endpoint, 'snapshot', 'save', $snapshot);
 	return;
 }
 
@@ -238,7 +251,8 @@ use FencingSession;
 sub new
 {
 	my ($class, $folder, $name, @options) = @_;
-	my $self = bless { name => $name, data => "$folder/$name", options => \@options, client => FencingServices::address() }, $class;
+	my $self = bless {
+		name => $name, data => "$folder/$name", options => \@options, client => FencingServices::address() }, $class;
 	mkdir $self->{data};
 	$self->start;
 	return $self;

@@ -1,5 +1,5 @@
-# FencingShard: workers of the programs of docs/lock-services, as processes that a test steers, stops and wakes; and what
-# becomes of a late write when the program is as it stands, or has lost a line of fencing.
+# FencingShard: workers of the programs of docs/lock-services, as processes that a test steers, stops and wakes; and
+# what becomes of a late write when the program is as it stands, or has lost a line of fencing.
 package FencingShard;
 
 use strict;
@@ -21,17 +21,20 @@ sub new
 	my ($class, $program) = @_;
 	my $node = fencing_node($program);
 	$node->start;
-	my $self = bless { program => $program, node => $node, folder => tree_root() . '/docs/lock-services' }, $class;
+	my $folder = tree_root() . '/docs/lock-services';
+	my $self = bless { program => $program, node => $node, folder => $folder }, $class;
 	my $text = slurp_file("$self->{folder}/$program.py");
 	my $schema = join "\n", $text =~ /^#   (\S.*;)$/mg;
 	like($schema, qr/^CREATE TABLE shard .*INSERT INTO shard .*fencing\.protect/s, 'the program says which table it wants');
 	$node->safe_psql('postgres', 'CREATE ROLE worker LOGIN; CREATE DATABASE unprotected');
-	foreach my $database ('postgres', 'unprotected')
-	{
-		$node->safe_psql($database, "CREATE EXTENSION fencing;\n" . ($database eq 'postgres' ? $schema : $schema =~ s/^.*fencing\.protect.*$//mr)
-			  =~ s/VALUES \(1, 'new'\)/SELECT n, 'new' FROM generate_series(1, 9) AS n/r);
-		$node->safe_psql($database, 'GRANT SELECT, UPDATE ON shard TO worker; GRANT EXECUTE ON FUNCTION fencing.advance TO worker');
-	}
+	$schema =~ s/VALUES \(1, 'new'\)/SELECT n, 'new' FROM generate_series(1, 9) AS n/;
+	my %schema = (postgres => $schema, unprotected => $schema =~ s/^.*fencing\.protect.*$//mr);
+	$node->safe_psql($_, <<"SQL") foreach sort keys %schema;
+CREATE EXTENSION fencing;
+$schema{$_}
+GRANT SELECT, UPDATE ON shard TO worker;
+GRANT EXECUTE ON FUNCTION fencing.advance TO worker;
+SQL
 	# The same program, without its line.
 	$self->{not_advanced} = PostgreSQL::Test::Utils::tempdir();
 	is(scalar(() = $text =~ /# fencing$/mg), 1, 'one line of it is marked as that of fencing');
@@ -47,8 +50,9 @@ sub worker
 	my ($self, $service, $shard, $holder, $ttl, $variant) = @_;
 	$variant ||= '';
 	my $dsn = $self->{node}->connstr($variant eq 'unprotected' ? 'unprotected' : 'postgres') . ' user=worker';
+	my $folder = $variant eq 'not_advanced' ? $self->{not_advanced} : $self->{folder};
 	my $process = open3(my $in, my $out, '>&STDERR', '/usr/bin/python3', tree_root() . '/test/services/hold_shard.py',
-		$variant eq 'not_advanced' ? $self->{not_advanced} : $self->{folder}, $self->{program}, $service, $dsn, $shard, $holder, $ttl);
+		$folder, $self->{program}, $service, $dsn, $shard, $holder, $ttl);
 	$in->autoflush(1);
 	my $worker = { process => $process, in => $in, out => $out, text => '' };
 	push @workers, $worker;
@@ -93,9 +97,9 @@ sub state_of { return $_[0]->{node}->safe_psql($_[2] || 'postgres', "SELECT stat
 sub token_of { return $_[0]->{node}->safe_psql($_[2] || 'postgres', "SELECT fence_token FROM shard WHERE id = $_[1]"); }
 sub fence_of { return $_[0]->{node}->safe_psql('postgres', "SELECT token FROM fencing.lookup('shard:$_[1]')"); }
 
-# late_writes($first, $second, $fail_over): the same story with four shards at a time. A first worker, of the service at
-# $first->(), sleeps past its lock; $fail_over->() happens to the service; a second worker, of the service at $second->(),
-# gets the lock, and the first one wakes up and writes. Returns the tokens of the two workers of shard 1.
+# late_writes($first, $second, $fail_over): the same story with four shards at a time. A first worker, of the service
+# at $first->(), sleeps past its lock; $fail_over->() happens to the service; a second worker, of the service at
+# $second->(), gets the lock, and the first one wakes up and writes. Returns the tokens of the two workers of shard 1.
 sub late_writes
 {
 	my ($self, $first, $second, $fail_over) = @_;
@@ -107,7 +111,7 @@ sub late_writes
 	suspend($first{$_}) foreach 1 .. 4;
 	$fail_over->();
 	$second{$_} = $self->worker($second->(), $_, 'second', 20, $variant{$_}) foreach 1 .. 4;
-	is(line_of($second{$_}), 'working on new', "shard $_: it sleeps for longer than its lock, and a second one works") foreach 1 .. 4;
+	is(line_of($second{$_}), 'working on new', "shard $_: it sleeps past its lock, and a second one works") foreach 1 .. 4;
 	push @tokens, $self->fence_of(1);
 	cmp_ok($tokens[1], '>', $tokens[0], 'the second one has the greater token');
 
@@ -118,7 +122,7 @@ sub late_writes
 	is($self->state_of(1), 'by second', 'the result of the second one stands');
 
 	wake($first{2});
-	is(finish($first{2}, 'by first'), 'stale', 'also refused before the second one has written, since it has advanced the fence');
+	is(finish($first{2}, 'by first'), 'stale', 'refused before the second one has written: it has advanced the fence');
 	is($self->state_of(2), 'new', 'nothing has changed under the second one');
 	is(finish($second{2}, 'by second'), 'done', 'which writes');
 

@@ -17,6 +17,6 @@ def work(state, lost):
     return sys.stdin.readline().rstrip("\n")
 
 
-while (answer := module.run(service, dsn, int(shard), holder, work, float(ttl))) == "busy":
+while (answer := module.run(service, dsn, int(shard), holder, work, int(ttl))) == "busy":
     time.sleep(0.1)
 print(answer, flush=True)

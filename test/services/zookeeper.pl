@@ -23,7 +23,8 @@ cmp_ok($tokens[1] >> 32, '>', $tokens[0] >> 32, 'the high half of the token is t
 sub nodes
 {
 	my ($path, $count) = @_;
-	my $output = run_quietly('/usr/bin/python3', tree_root() . '/test/services/make_nodes.py', $zookeeper->hosts, $path, $count);
+	my $program = tree_root() . '/test/services/make_nodes.py';
+	my $output = run_quietly('/usr/bin/python3', $program, $zookeeper->hosts, $path, $count);
 	return map { [split / /] } split /\n/, $output;
 }
 
@@ -39,7 +40,8 @@ cmp_ok($again[0][1], '>', $nodes[2][1], 'and the czxid goes on');
 $zookeeper->shell('create', '-c', '/container');
 @nodes = nodes('/container', 3);
 is($nodes[2][0], 2, 'a container counts as well');
-ok(until_true(sub { $zookeeper->shell('ls', '/') !~ /\bcontainer\b/ }, 60), 'and is deleted by the servers once it is empty');
+my $deleted = sub { $zookeeper->shell('ls', '/') !~ /\bcontainer\b/ };
+ok(until_true($deleted, 60), 'and is deleted by the servers once it is empty');
 @again = nodes('/container', 1);
 is($again[0][0], 0, 'with the next lock the number is back at 0');
 cmp_ok($again[0][1], '>', $nodes[2][1], 'and the czxid goes on');
@@ -47,15 +49,17 @@ cmp_ok($again[0][1], '>', $nodes[2][1], 'and the czxid goes on');
 # What becomes of that as a token.
 my $node = $shard->node;
 $node->safe_psql('postgres', q(SELECT fencing.advance('numbered', 2)));
-my ($status, undef, $errors) = $node->psql('postgres', "\\set VERBOSITY sqlstate\nSELECT fencing.advance('numbered', 1)");
+my (undef, undef, $errors) =
+  $node->psql('postgres', "\\set VERBOSITY sqlstate\nSELECT fencing.advance('numbered', 1)");
 like($errors, qr/TK001/, 'a holder with the lower number is refused');
-is($node->safe_psql('postgres', q(SELECT fencing.advance('numbered', 2))), '2', 'and the third one has the number of a former holder');
+is($node->safe_psql('postgres', q(SELECT fencing.advance('numbered', 2))), '2',
+	'and the third one has the number of a former holder');
 
 # The program does not mind.
 my $before = $shard->token_of(1);
 $zookeeper->shell('deleteall', '/locks');
 my $worker = $shard->worker($zookeeper->hosts, 1, 'third', 20);
-is(FencingShard::line_of($worker), 'working on by second', 'the locks are deleted, and a worker takes the lock of shard 1');
+is(FencingShard::line_of($worker), 'working on by second', 'the locks are deleted, and a worker takes that of shard 1');
 is(FencingShard::finish($worker, 'by third'), 'done', 'and writes');
 cmp_ok($shard->token_of(1), '>', $before, 'with a greater token');
 
