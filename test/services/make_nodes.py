@@ -10,8 +10,12 @@ hosts, parent, count = sys.argv[1:]
 zookeeper = KazooClient(hosts)
 zookeeper.start()
 zookeeper.ensure_path(parent)
+paths = []
 for _ in range(int(count)):
     path, stat = zookeeper.create(f"{parent}/lock-", sequence=True, ephemeral=True, include_data=True)
     print(int(path[-10:]), stat.czxid)
+    paths.append(path)
+# All at the end: a container that is empty for a moment can be gone.
+for path in paths:
     zookeeper.delete(path)
 zookeeper.stop()
