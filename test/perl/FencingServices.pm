@@ -176,20 +176,34 @@ sub new
 	my @members = map { member("etcd-$_") } 1 .. 3;
 	my $self = bless { members => \@members }, $class;
 	my $cluster = join ',', map { "$_->{name}=http://$_->{peer}" } @members;
-	$self->start_member($_, "$folder/$_->{name}", $cluster) foreach @members;
+	start_member($_, "$folder/$_->{name}", $cluster) foreach @members;
 	$self->leader;
 	return $self;
 }
 
 sub start_member
 {
-	my ($self, $member, $data, $cluster) = @_;
+	my ($member, $data, $cluster) = @_;
+	@$member{qw(data cluster)} = ($data, $cluster);
 	$member->{process} = FencingServices::start($member->{name}, 'etcd', '--name', $member->{name}, '--data-dir', $data,
 		'--listen-client-urls', "http://$member->{client}", '--advertise-client-urls', "http://$member->{client}",
 		'--listen-peer-urls', "http://$member->{peer}", '--initial-advertise-peer-urls', "http://$member->{peer}",
 		'--initial-cluster', $cluster,
 		# A busy machine is no reason for an election.
 		'--heartbeat-interval', '200', '--election-timeout', '2000');
+	return;
+}
+
+# Who was killed comes back and follows.
+sub bring_back
+{
+	my ($self) = @_;
+	foreach my $member (grep { !$_->{process} } @{ $self->{members} })
+	{
+		start_member($member, @$member{qw(data cluster)});
+		until_true(sub { ((ask($member, 'maintenance/status', {}) || {})->{leader} || '0') ne '0' }, 60, 0.05)
+		  or die "$member->{name} does not come back\n";
+	}
 	return;
 }
 
@@ -203,18 +217,20 @@ sub restored
 	FencingServices::run_quietly('env', 'ETCDCTL_API=3', 'etcdctl', 'snapshot', 'restore', $snapshot,
 		'--name', 'restored', '--data-dir', "$folder/restored",
 		'--initial-cluster', $cluster, '--initial-advertise-peer-urls', "http://$member->{peer}");
-	$self->start_member($member, "$folder/restored", $cluster);
+	start_member($member, "$folder/restored", $cluster);
 	$self->leader;
 	return $self;
 }
 
-# One request to a member; nothing when it does not answer.
+# One request to a member, by the JSON gateway; nothing when it does not answer.
 sub ask
 {
 	my ($member, $path, $content) = @_;
 	my $answer = $http->post("http://$member->{client}/v3/$path", { content => encode_json($content) });
 	return $answer->{success} ? decode_json($answer->{content}) : undef;
 }
+
+sub base64 { return MIME::Base64::encode_base64($_[0], ''); }
 
 # Leads, and has a majority that it can write with.
 sub leads
@@ -227,7 +243,7 @@ sub leads
 sub put
 {
 	my ($self, $member) = @_;
-	my $answer = ask($member, 'kv/put', { key => MIME::Base64::encode_base64('/probe', ''), value => '' }) or return;
+	my $answer = ask($member, 'kv/put', { key => base64('/probe'), value => '' }) or return;
 	return $answer->{header}{revision};
 }
 

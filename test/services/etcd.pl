@@ -23,6 +23,20 @@ my @tokens = $shard->late_writes(
 cmp_ok($tokens[0], '>', $revision, 'the token is a revision: greater than that of the last write');
 cmp_ok($tokens[1], '<', $etcd->put($etcd->leader), 'and less than that of the next');
 
+# Who asks for the revision later can be told a successor's.
+my $leader = $etcd->leader;
+my $make = sub {
+	my $lease = FencingServices::Etcd::ask($leader, 'lease/grant', { TTL => 60 })->{ID};
+	my $key = { key => FencingServices::Etcd::base64('/locks/late'), value => '', lease => $lease };
+	return ($lease, FencingServices::Etcd::ask($leader, 'kv/put', $key)->{header}{revision});
+};
+my ($lease, $mine) = $make->();
+FencingServices::Etcd::ask($leader, 'lease/revoke', { ID => $lease });
+my (undef, $successors) = $make->();
+my $answer = FencingServices::Etcd::ask($leader, 'kv/range', { key => FencingServices::Etcd::base64('/locks/late') });
+is($answer->{kvs}[0]{create_revision}, $successors, 'a get that comes after the end of the lease tells the revision of the next');
+cmp_ok($successors, '>', $mine, 'which is greater than one\'s own');
+
 # A snapshot is restored, as after the loss of the majority: the revision goes back.
 my $restored = FencingServices::Etcd->restored($folder, "$folder/snapshot");
 my $member = ($restored->members)[0];
