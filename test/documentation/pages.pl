@@ -54,7 +54,7 @@ my $root = tree_root();
 my @pages = ('README.md', map { "docs/$_" } sort map { s{.*/}{}r } glob "$root/docs/*.md");
 foreach my $file (@pages)
 {
-	my $database = lc($file =~ s{.*/|\.md$}{}gr);
+	my $database = lc($file =~ s{.*/|\.md$}{}gr) =~ tr/-/_/r;
 	$node->safe_psql('postgres', "CREATE DATABASE $database OWNER owner");
 	my $page = FencingPage->new($node, database => $database, owner => 'owner', folder => PostgreSQL::Test::Utils::tempdir());
 	my %count = $page->run(slurp_file("$root/$file"),
