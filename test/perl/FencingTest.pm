@@ -4,6 +4,7 @@ package FencingTest;
 use strict;
 use warnings;
 
+use Cwd qw(abs_path);
 use Exporter 'import';
 use FencingSession ();
 use IPC::Run;
@@ -38,11 +39,13 @@ sub fencing_node
 	return $node;
 }
 
-# The library in shared_preload_libraries. Debian's extension_destdir does not lead there: its path does.
+# The library in shared_preload_libraries, as $conf leads to it, by default that of the build under test. Debian's
+# extension_destdir does not lead there: its path does.
 sub preload_conf
 {
+	my ($conf) = @_;
 	my $library = 'fencing';
-	if (fencing_conf() =~ /^extension_destdir = '(.*)'$/m)
+	if (($conf // fencing_conf()) =~ /^extension_destdir = '(.*)'$/m)
 	{
 		my $destination = $1;
 		my $config = $ENV{PG_CONFIG} || 'pg_config';
@@ -75,7 +78,7 @@ sub stop_point_conf
 sub build_conf
 {
 	my ($config, @options) = @_;
-	my $directory = PostgreSQL::Test::Utils::tempdir();
+	my $directory = abs_path(PostgreSQL::Test::Utils::tempdir());    # the server works elsewhere
 	my $root = FencingSession::tree_root();
 	# What was built for the release must not come along: make would take it for up to date.
 	my @leave_out = map { "--exclude=$_" } qw(*.o *.d *.bc *.so ./fencing--*.sql ./.git ./tmp_check ./log ./results ./test/output);
