@@ -41,6 +41,7 @@ $recipe->check_traps(
 	[ 'pooled bind', 'bound 1, same server true, then 0', 'an open transaction that goes back to the pool is ended' ],
 	[ 'batch', 'TK001 and TK001, [-3, -3, -3], rows 0', 'a batch with one stale row: BatchUpdateException with the SQLSTATE of the refusal' ],
 	[ 'batch in autocommit', 'TK001 and TK001, [-3, -3, -3], rows 0', 'in autocommit as well, and nothing of a short batch is left' ],
+	[ 'long batch in autocommit', 'TK001, some rows true', 'but of a long one that the driver has cut' ],
 	[ 'rewritten batch', 'TK001 and TK001, [-3, -3, -3], rows 0', 'with reWriteBatchedInserts as well' ],
 	[ 'bound batch', '[1, 1, 1], stamped 3', 'a batch in a bound transaction' ],
 	[ 'bound rewritten batch', '[-2, -2, 1], stamped 3', 'the same, rewritten: its counts are unknown, each row is stamped' ],

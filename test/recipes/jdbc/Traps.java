@@ -170,6 +170,30 @@ public final class Traps {
         }
     }
 
+    /** Rows that make the driver cut the batch; only the last one carries a stale token. */
+    private static String longBatch(String name) throws SQLException {
+        try (Connection db = connect("")) {
+            long stale = take(db, name);
+            long token = take(db, name);
+            int last = 2000;
+            String result = "passed";
+            try (PreparedStatement insert = db.prepareStatement(
+                    "INSERT INTO entry (name, line, fence_token) VALUES (?, ?, ?)")) {
+                for (int line = 1; line <= last; line++) {
+                    insert.setString(1, name);
+                    insert.setInt(2, line);
+                    insert.setLong(3, line == last ? stale : token);
+                    insert.addBatch();
+                }
+                insert.executeBatch();
+            } catch (BatchUpdateException error) {
+                result = error.getSQLState();
+            }
+            boolean some = Integer.parseInt(value(db, "SELECT count(*) FROM entry WHERE name = '" + name + "'")) > 0;
+            return result + ", some rows " + some;
+        }
+    }
+
     /** Three rows in a bound transaction: what the batch returns, and how many rows are stamped with the token. */
     private static String boundBatch(String name, String options) throws SQLException {
         try (Connection db = connect(options)) {
@@ -257,6 +281,7 @@ public final class Traps {
             Map.entry("pooled bind", Traps::pooledBind),
             Map.entry("batch", name -> batch(name, "", false)),
             Map.entry("batch in autocommit", name -> batch(name, "", true)),
+            Map.entry("long batch in autocommit", Traps::longBatch),
             Map.entry("rewritten batch", name -> batch(name, "&reWriteBatchedInserts=true", false)),
             Map.entry("bound batch", name -> boundBatch(name, "")),
             Map.entry("bound rewritten batch", name -> boundBatch(name, "&reWriteBatchedInserts=true")),
