@@ -37,6 +37,8 @@ $recipe->check_traps(
 	[ 'SET LOCAL in autocommit', "warning 25P01, TK002 $each_alone, nothing", 'SET LOCAL in autocommit does nothing; the write is refused' ],
 	[ 'bind in autocommit', "TK002 $each_alone, nothing", 'bind in autocommit is a transaction of its own' ],
 	[ 'one statement', 'passed, x', 'one statement that binds and writes will do in autocommit' ],
+	[ 'open grant', 'seen 0, after commit 1', 'with autocommit off, a grant is open until commit()' ],
+	[ 'classes', 'PSQLException 40001 PSQLException TK001', 'the class of an error says nothing, its SQLSTATE does' ],
 	[ 'pooled SET', "TK002 $only_local, there for the next true, TK002", 'a SET without LOCAL stays on the pooled connection, and counts for nobody' ],
 	[ 'pooled bind', 'bound 1, same server true, then 0', 'an open transaction that goes back to the pool is ended' ],
 	[ 'batch', 'TK001 and TK001, [-3, -3, -3], rows 0', 'a batch with one stale row: BatchUpdateException with the SQLSTATE of the refusal' ],

@@ -1,5 +1,6 @@
 // node_traps.js TRAP...: the traps of node-postgres that docs/recipes/node.md tells of. Prints "TRAP: WHAT CAME OF IT".
 // Each trap has a report of its name (docs/recipes/schema.sql).
+import { once } from 'node:events';
 import pg from 'pg';
 
 const BIND = 'SELECT fencing.bind($1, $2)';
@@ -47,7 +48,7 @@ const traps = {
   }),
 
   // Without a guard nobody notices: report_log has none.
-  'unguarded': name => withPool(2, async pool => {
+  'table without guard': name => withPool(2, async pool => {
     const stale = await take(name);
     await pool.query('BEGIN');
     await pool.query(BIND, [name, stale]);
@@ -84,6 +85,25 @@ const traps = {
   'one statement': name => withPool(1, async pool => {
     const write = pool.query("UPDATE report SET body = 'x' FROM fencing.bind($1, $2) WHERE name = $1", [name, await take(name)]);
     return `${await outcome(write)}, ${await body(name)}`;
+  }),
+
+  'set_config': name => withPool(1, async pool => {
+    const client = await pool.connect();
+    await client.query('BEGIN');
+    await client.query("SELECT set_config('fencing.token', $1, true)", [await take(name)]);
+    const write = await outcome(client.query(UPDATE, [name]));
+    await client.query('COMMIT');
+    client.release();
+    return `${write}, ${await body(name)}`;
+  }),
+
+  // The connection of a client that waits in the pool is cut.
+  'idle': () => withPool(1, async pool => {
+    const pid = await one(pool, 'SELECT pg_backend_pid()');
+    const event = once(pool, 'error');
+    await others.query('SELECT pg_terminate_backend($1)', [pid]);
+    const [error] = await event;
+    return `event ${error.code}, then ${await outcome(pool.query('SELECT 1'))}`;
   }),
 
   // The fields of a refusal.

@@ -78,6 +78,27 @@ const traps = {
     return `${await outcome(entry.save())}, ${(await Entry.findOne({ where: { name } })).amount}`;
   },
 
+  // Where it is given a valid token, what was computed from its old values is written.
+  'new token in an old instance': async (name, sequelize) => {
+    const Entry = entryOf(sequelize);
+    const entry = await Entry.create({ name, line: 1, amount: 1, fenceToken: await take(name) });
+    await Entry.update({ amount: 10, fenceToken: await take(name) }, { where: { name } });
+    entry.set({ amount: entry.amount + 1, fenceToken: await take(name) });
+    return `${await outcome(entry.save())}, ${(await Entry.findOne({ where: { name } })).amount}`;
+  },
+
+  'destroy': async (name, sequelize) => {
+    const Entry = entryOf(sequelize);
+    const fenceToken = await take(name);
+    const entry = await Entry.create({ name, line: 1, amount: 1, fenceToken });
+    const alone = await outcome(entry.destroy());
+    const bound = await sequelize.transaction(async transaction => {
+      await bind(sequelize, name, fenceToken, transaction);
+      return outcome(entry.destroy({ transaction }));
+    });
+    return `${alone}, bound ${bound}, left ${await Entry.count({ where: { name } })}`;
+  },
+
   'increment': async (name, sequelize) => {
     const Entry = entryOf(sequelize);
     const fenceToken = await take(name);
@@ -104,7 +125,7 @@ const traps = {
   },
 
   // The retry of Sequelize repeats the statement, not the transaction.
-  'retry': async name => {
+  'option retry': async name => {
     const stale = await take(name);
     await take(name);
     const results = [];

@@ -17,6 +17,9 @@ public final class Traps {
     private static final String URL = String.format("jdbc:postgresql://%s:%s/%s?user=%s", System.getenv("PGHOST"),
             System.getenv("PGPORT"), System.getenv("PGDATABASE"), System.getenv("PGUSER"));
 
+    private static final String BIND_AND_WRITE =
+            "UPDATE report SET body = 'x' FROM fencing.bind('%1$s', %2$d) WHERE name = '%1$s'";
+
     private interface Attempt {
         void run() throws SQLException;
     }
@@ -94,9 +97,43 @@ public final class Traps {
 
     private static String oneStatement(String name) throws SQLException {
         try (Connection db = connect("")) {
-            String write = "UPDATE report SET body = 'x' FROM fencing.bind('%1$s', %2$d) WHERE name = '%1$s'";
-            return outcome(() -> execute(db, String.format(write, name, take(db, name)))) + ", " + body(db, name);
+            return outcome(() -> execute(db, String.format(BIND_AND_WRITE, name, take(db, name)))) + ", " + body(db, name);
         }
+    }
+
+    /** With autocommit off, a grant is open until commit(). */
+    private static String openGrant(String name) throws SQLException {
+        try (Connection db = connect(""); Connection other = connect("")) {
+            String seen = "SELECT count(*) FROM fencing.lookup('" + name + "')";
+            db.setAutoCommit(false);
+            take(db, name);
+            String before = value(other, seen);
+            db.commit();
+            return "seen " + before + ", after commit " + value(other, seen);
+        }
+    }
+
+    /** The driver has one class for all errors: a refusal and a serialisation failure. */
+    private static String classes(String name) throws SQLException {
+        StringBuilder result = new StringBuilder();
+        try (Connection db = connect(""); Connection other = connect("")) {
+            long token = take(other, name);
+            execute(other, String.format(BIND_AND_WRITE, name, token));
+            db.setTransactionIsolation(Connection.TRANSACTION_REPEATABLE_READ);
+            db.setAutoCommit(false);
+            execute(db, bind(name, token));
+            execute(other, String.format(BIND_AND_WRITE, name, token));
+            for (Attempt attempt : new Attempt[] {() -> execute(db, update(name)), () -> execute(db, bind(name, token))}) {
+                try {
+                    attempt.run();
+                } catch (SQLException error) {
+                    result.append(error.getClass().getSimpleName()).append(' ').append(error.getSQLState()).append(' ');
+                }
+                db.rollback();
+                take(other, name);
+            }
+        }
+        return result.toString().trim();
     }
 
     private static HikariDataSource poolOfOne() {
@@ -277,6 +314,8 @@ public final class Traps {
             Map.entry("SET LOCAL in autocommit", Traps::setLocal),
             Map.entry("bind in autocommit", Traps::loneBind),
             Map.entry("one statement", Traps::oneStatement),
+            Map.entry("open grant", Traps::openGrant),
+            Map.entry("classes", Traps::classes),
             Map.entry("pooled SET", Traps::pooledSet),
             Map.entry("pooled bind", Traps::pooledBind),
             Map.entry("batch", name -> batch(name, "", false)),
