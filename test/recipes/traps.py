@@ -16,7 +16,8 @@ def stale(name):
     old = acquire(name)
     new = acquire(name, "always")
     with psycopg.connect("") as db:
-        db.execute("SELECT fencing.bind(%s, %s)", (name, new))
+        # Both: where the guard knows no resource, bind does not reach the table.
+        db.execute("SELECT fencing.bind(%s, %s), set_config('fencing.token', %s, true)", (name, new, str(new)))
         db.execute("UPDATE report SET body = 'of the successor' WHERE name = %s", (name,))
     return old
 
@@ -24,6 +25,12 @@ def stale(name):
 def body(name):
     with psycopg.connect("") as db:
         return db.execute("SELECT body FROM report WHERE name = %s", (name,)).fetchone()[0]
+
+
+def lease(name):
+    """Whether others see a lease of the report."""
+    with psycopg.connect("") as db:
+        return db.execute("SELECT count(*) FROM fencing.lookup(%s)", (name,)).fetchone()[0] == 1
 
 
 def sqlstate(error):
