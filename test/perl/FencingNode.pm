@@ -13,7 +13,7 @@ our @EXPORT = qw(node_program);
 # The first argument of the test.
 my $modules = $ARGV[0];
 
-# node_program($folder, $file): the command that runs it. A program that the recipe does not have is one of test/recipes.
+# node_program($folder, $file): the command that runs it. What the recipe does not have is a program of test/recipes.
 sub node_program
 {
 	my ($folder, $file) = @_;

@@ -57,7 +57,8 @@ const traps = {
     const write = await outcome(pool.query("INSERT INTO report_log (name, holder) VALUES ($1, 'w')", [name]));
     another.release();
     const commit = await outcome(pool.query('COMMIT'));
-    return `the write ${write}, COMMIT ${commit}, lines ${await one(others, 'SELECT count(*) FROM report_log WHERE name = $1', [name])}`;
+    const lines = await one(others, 'SELECT count(*) FROM report_log WHERE name = $1', [name]);
+    return `the write ${write}, COMMIT ${commit}, lines ${lines}`;
   }),
 
   // A client that goes back in the middle of a transaction: the next one finds itself in it.
@@ -83,8 +84,8 @@ const traps = {
   }),
 
   'one statement': name => withPool(1, async pool => {
-    const write = pool.query("UPDATE report SET body = 'x' FROM fencing.bind($1, $2) WHERE name = $1", [name, await take(name)]);
-    return `${await outcome(write)}, ${await body(name)}`;
+    const sql = "UPDATE report SET body = 'x' FROM fencing.bind($1, $2) WHERE name = $1";
+    return `${await outcome(pool.query(sql, [name, await take(name)]))}, ${await body(name)}`;
   }),
 
   'set_config': name => withPool(1, async pool => {
@@ -165,12 +166,14 @@ const traps = {
     const { rows: [{ token }] } = await pool.query("SELECT token FROM fencing.acquire($1, '1 hour')", [name]);
     const exact = await outcome(pool.query(BIND, [name, token]));
     const rounded = await outcome(pool.query(BIND, [name, Number(token)]));
-    const client = new pg.Client({ types: { getTypeParser: (oid, format) => oid === 20 ? Number : pg.types.getTypeParser(oid, format) } });
+    const getTypeParser = (oid, format) => oid === 20 ? Number : pg.types.getTypeParser(oid, format);
+    const client = new pg.Client({ types: { getTypeParser } });
     await client.connect();
     const parsed = await one(client, 'SELECT token FROM fencing.lookup($1)', [name]);
     const text = await one(client, 'SELECT token::text FROM fencing.lookup($1)', [name]);
     await client.end();
-    return `${typeof token} ${exact}, Number() ${rounded}, parser for int8 ${String(parsed) === token}, token::text ${text === token}`;
+    const kept = [parsed, text].map(value => String(value) === token);
+    return `${typeof token} ${exact}, Number() ${rounded}, parser for int8 ${kept[0]}, token::text ${kept[1]}`;
   }),
 };
 

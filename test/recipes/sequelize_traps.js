@@ -1,5 +1,5 @@
-// sequelize_traps.js TRAP...: the traps of Sequelize that docs/recipes/sequelize.md tells of. Prints "TRAP: WHAT CAME OF IT".
-// Each trap has a report of its name (docs/recipes/schema.sql); table entry is made by sequelize.pl.
+// sequelize_traps.js TRAP...: the traps of Sequelize that docs/recipes/sequelize.md tells of. Prints "TRAP: WHAT
+// CAME OF IT". Each trap has a report of its name (docs/recipes/schema.sql); table entry is made by sequelize.pl.
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { DataTypes, DatabaseError, QueryTypes, Sequelize } from 'sequelize';
 
@@ -34,7 +34,8 @@ async function one(sequelize, sql, bind, transaction) {
 }
 
 const take = name => one(others, "SELECT token::text FROM fencing.acquire($1, '1 hour', steal => 'always')", [name]);
-const bind = (sequelize, name, token, transaction) => one(sequelize, 'SELECT fencing.bind($1, $2)', [name, token], transaction);
+const bind = (sequelize, name, token, transaction) =>
+  one(sequelize, 'SELECT fencing.bind($1, $2)', [name, token], transaction);
 
 // "ok", or the SQLSTATE.
 async function outcome(attempt) {
@@ -119,9 +120,13 @@ const traps = {
     await Entry.bulkCreate(rows(1));
     const without = await outcome(Entry.bulkCreate(rows(2), { updateOnDuplicate: ['amount'] }));
     const named = await outcome(Entry.bulkCreate(rows(3), { updateOnDuplicate: ['amount', 'fenceToken'] }));
+    const bound = await sequelize.transaction(async transaction => {
+      await bind(sequelize, name, fenceToken, transaction);
+      return outcome(Entry.bulkCreate(rows(5), { updateOnDuplicate: ['amount'], transaction }));
+    });
     await take(name);
     const stale = await outcome(Entry.bulkCreate(rows(4), { updateOnDuplicate: ['amount', 'fenceToken'] }));
-    return `${without}, token named ${named}, stale ${stale}, sum ${await Entry.sum('amount', { where: { name } })}`;
+    return `${without}, token named ${named}, bound ${bound}, stale ${stale}, sum ${await Entry.sum('amount', { where: { name } })}`;
   },
 
   // The retry of Sequelize repeats the statement, not the transaction.
@@ -187,7 +192,8 @@ const traps = {
     const fenceToken = await take(name);
     await Entry.create({ name, line: 1, amount: 1, fenceToken });
     const entry = await Entry.findOne({ where: { name } });
-    return `${typeof entry.fenceToken} ${entry.fenceToken === fenceToken}, Number() ${String(Number(fenceToken)) === fenceToken}`;
+    const rounded = String(Number(fenceToken));
+    return `${typeof entry.fenceToken} ${entry.fenceToken === fenceToken}, Number() ${rounded === fenceToken}`;
   },
 };
 

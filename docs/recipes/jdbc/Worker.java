@@ -1,5 +1,5 @@
-// Worker.java RESOURCE HOLDER TTL_SECONDS: writes a report under a lease, with JDBC and a pool (HikariCP). The page beside
-// says what to mind.
+// Worker.java RESOURCE HOLDER TTL_SECONDS: writes a report under a lease, with JDBC and a pool (HikariCP). The page
+// beside says what to mind.
 import com.zaxxer.hikari.HikariConfig;
 import com.zaxxer.hikari.HikariDataSource;
 import java.io.BufferedReader;

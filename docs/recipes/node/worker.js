@@ -1,4 +1,5 @@
-// worker.js RESOURCE HOLDER TTL_SECONDS: writes a report under a lease, with node-postgres. The page beside says what to mind.
+// worker.js RESOURCE HOLDER TTL_SECONDS: writes a report under a lease, with node-postgres. The page beside says
+// what to mind.
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -10,7 +11,8 @@ async function work(signal) {
   return line;
 }
 
-// Renews every third of the ttl. A renewal that fails, or has no answer in time, counts as a lost lease: nobody knows any more.
+// Renews every third of the ttl. A renewal that fails, or has no answer in time, counts as a lost lease: nobody knows
+// any more.
 async function heartbeat(resource, token, ttl, done, lost) {
   const third = ttl * 1000 / 3;
   const client = new pg.Client({ query_timeout: third });
@@ -55,7 +57,8 @@ async function main(resource, holder, ttl) {
   pool.on('error', () => {});
   // token::text: a token has 64 bits, and must stay a string where the application has a parser for int8.
   const { rows: [lease] } = await pool.query(
-    "SELECT token::text FROM fencing.acquire($1, make_interval(secs => $2), $3, '10 seconds')", [resource, ttl, holder]);
+    "SELECT token::text FROM fencing.acquire($1, make_interval(secs => $2), $3, '10 seconds')",
+    [resource, ttl, holder]);
   if (!lease) {
     console.log('busy');
     return 1;

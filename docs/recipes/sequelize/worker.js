@@ -1,4 +1,5 @@
-// worker.js RESOURCE HOLDER TTL_SECONDS: writes a report under a lease, with Sequelize 6. The page beside says what to mind.
+// worker.js RESOURCE HOLDER TTL_SECONDS: writes a report under a lease, with Sequelize 6. The page beside says
+// what to mind.
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -33,8 +34,8 @@ async function work(signal) {
   return line;
 }
 
-// Renews every third of the ttl. A renewal that fails, or has no answer in time, counts as a lost lease: nobody knows any more.
-// On a plain client of the driver: a pool could be used up by transactions.
+// Renews every third of the ttl. A renewal that fails, or has no answer in time, counts as a lost lease: nobody knows
+// any more. On a plain client of the driver: a pool could be used up by transactions.
 async function heartbeat(resource, token, ttl, done, lost) {
   const third = ttl * 1000 / 3;
   const client = new pg.Client({ query_timeout: third });
@@ -58,7 +59,8 @@ async function heartbeat(resource, token, ttl, done, lost) {
 async function write(resource, token, holder, body) {
   while (true) {
     try {
-      return await sequelize.transaction({ isolationLevel: Transaction.ISOLATION_LEVELS.REPEATABLE_READ }, async transaction => {
+      const isolationLevel = Transaction.ISOLATION_LEVELS.REPEATABLE_READ;
+      return await sequelize.transaction({ isolationLevel }, async transaction => {
         await row('SELECT fencing.bind($1, $2)', [resource, token], transaction); // fencing: first in every transaction
         await ReportLog.create({ name: resource, holder }, { transaction });
         const report = await Report.findByPk(resource, { transaction });

@@ -1,5 +1,5 @@
-// Traps.java TRAP...: the traps of the driver and the pool that docs/recipes/jdbc.md tells of. Prints "TRAP: WHAT CAME OF
-// IT". Each trap has a report of its name (docs/recipes/schema.sql); table entry is made by jdbc.pl.
+// Traps.java TRAP...: the traps of the driver and the pool that docs/recipes/jdbc.md tells of. Prints "TRAP: WHAT
+// CAME OF IT". Each trap has a report of its name (docs/recipes/schema.sql); table entry is made by jdbc.pl.
 import com.zaxxer.hikari.HikariConfig;
 import com.zaxxer.hikari.HikariDataSource;
 import java.sql.BatchUpdateException;
@@ -60,7 +60,8 @@ public final class Traps {
     }
 
     private static long take(Connection db, String resource) throws SQLException {
-        return Long.parseLong(value(db, "SELECT token FROM fencing.acquire('" + resource + "', '1 hour', steal => 'always')"));
+        String acquire = "SELECT token FROM fencing.acquire('" + resource + "', '1 hour', steal => 'always')";
+        return Long.parseLong(value(db, acquire));
     }
 
     private static Connection connect(String options) throws SQLException {
@@ -97,7 +98,8 @@ public final class Traps {
 
     private static String oneStatement(String name) throws SQLException {
         try (Connection db = connect("")) {
-            return outcome(() -> execute(db, String.format(BIND_AND_WRITE, name, take(db, name)))) + ", " + body(db, name);
+            String write = String.format(BIND_AND_WRITE, name, take(db, name));
+            return outcome(() -> execute(db, write)) + ", " + body(db, name);
         }
     }
 
@@ -123,9 +125,9 @@ public final class Traps {
             db.setAutoCommit(false);
             execute(db, bind(name, token));
             execute(other, String.format(BIND_AND_WRITE, name, token));
-            for (Attempt attempt : new Attempt[] {() -> execute(db, update(name)), () -> execute(db, bind(name, token))}) {
+            for (String sql : new String[] {update(name), bind(name, token)}) {
                 try {
-                    attempt.run();
+                    execute(db, sql);
                 } catch (SQLException error) {
                     result.append(error.getClass().getSimpleName()).append(' ').append(error.getSQLState()).append(' ');
                 }
@@ -175,7 +177,8 @@ public final class Traps {
             }
             try (Connection db = pool.getConnection()) {
                 boolean same = server.equals(value(db, "SELECT pg_backend_pid()"));
-                return "bound " + bound + ", same server " + same + ", then " + value(db, "SELECT count(*) FROM fencing.bound()");
+                String after = value(db, "SELECT count(*) FROM fencing.bound()");
+                return "bound " + bound + ", same server " + same + ", then " + after;
             }
         }
     }
@@ -266,7 +269,8 @@ public final class Traps {
                     db.commit();
                 }
                 String kept = value(db, "SELECT count(*) FROM pg_prepared_statements"
-                        + " WHERE statement IN ('SELECT fencing.bind($1, $2)', 'UPDATE report SET body = ''x'' WHERE name = $1')");
+                        + " WHERE statement IN ('SELECT fencing.bind($1, $2)',"
+                        + " 'UPDATE report SET body = ''x'' WHERE name = $1')");
                 db.rollback();
                 take(thief, name);
                 return kept + " prepared, " + outcome(bind::execute);
@@ -291,7 +295,7 @@ public final class Traps {
         return goOn(name, "");
     }
 
-    /** With autosave the driver sets a savepoint before each statement: the refused one is undone, the rest is committed. */
+    /** With autosave each statement has a savepoint before it: the refused one is undone, the rest is committed. */
     private static String autosave(String name) throws SQLException {
         return goOn(name, "&autosave=always");
     }
