@@ -21,7 +21,7 @@ ask(PGconn *connection, const std::string &sql)
 }
 
 static std::string
-bind(const std::string &name, const std::string &token)
+bind_to(const std::string &name, const std::string &token)
 {
 	return "SELECT fencing.bind('" + name + "', " + token + ")";
 }
@@ -50,16 +50,18 @@ static std::string
 batch(PGconn *connection, const std::string &name)
 {
 	const std::string token = acquire(connection, name);
-	return ask(connection, bind(name, token) + ";" + update(name, "of the batch")) + ", " +
-		body(connection, name);
+	const std::string written =
+		ask(connection, bind_to(name, token) + ";" + update(name, "of the batch"));
+	return written + ", " + body(connection, name);
 }
 
 // Sent one by one, each is its own.
 static std::string
 one_by_one(PGconn *connection, const std::string &name)
 {
-	ask(connection, bind(name, acquire(connection, name)));
-	return ask(connection, update(name, "of the second")) + ", " + body(connection, name);
+	ask(connection, bind_to(name, acquire(connection, name)));
+	const std::string written = ask(connection, update(name, "of the second"));
+	return written + ", " + body(connection, name);
 }
 
 // The take-over comes after the last statement: the refusal is the answer to COMMIT, and the write is gone.
@@ -69,7 +71,7 @@ at_commit(PGconn *connection, const std::string &name)
 	const std::string token = acquire(connection, name);
 	PGconn *other = PQconnectdb("");
 	ask(connection, "BEGIN");
-	ask(connection, bind(name, token));
+	ask(connection, bind_to(name, token));
 	const std::string written = ask(connection, update(name, "late"));
 	acquire(other, name);
 	PQfinish(other);
@@ -86,7 +88,7 @@ commit_of_failed(PGconn *connection, const std::string &name)
 	const std::string old = acquire(connection, name);
 	acquire(connection, name);
 	ask(connection, "BEGIN");
-	const std::string refused = ask(connection, bind(name, old));
+	const std::string refused = ask(connection, bind_to(name, old));
 	PGresult *result = PQexec(connection, "COMMIT");
 	const std::string tag =
 		PQresultStatus(result) == PGRES_COMMAND_OK ? PQcmdStatus(result) : "an error";
@@ -101,7 +103,7 @@ pipeline(PGconn *connection, const std::string &name)
 	const std::string token = acquire(connection, name);
 	std::string answer;
 	PQenterPipelineMode(connection);
-	for (const std::string &sql : {bind(name, token), update(name, "of the pipeline")})
+	for (const std::string &sql : {bind_to(name, token), update(name, "of the pipeline")})
 		PQsendQueryParams(connection, sql.c_str(), 0, nullptr, nullptr, nullptr, nullptr, 0);
 	PQpipelineSync(connection);
 	for (bool synced = false; !synced;)

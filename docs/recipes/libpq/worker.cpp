@@ -115,8 +115,10 @@ work(const Heartbeat &heartbeat)
 	pollfd input{STDIN_FILENO, POLLIN, 0};
 	std::string line;
 	while (!heartbeat.lost())
-		if (poll(&input, 1, 50) > 0 && std::getline(std::cin, line))
+		if (poll(&input, 1, 50) > 0) {
+			std::getline(std::cin, line);
 			return line;
+		}
 	return std::nullopt;
 }
 
