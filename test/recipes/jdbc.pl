@@ -25,6 +25,7 @@ sub compile
 my $recipe = FencingRecipe->new('jdbc',
 	build => sub { my ($folder) = @_; return compile($folder, 'Worker', "$folder/Worker.java"); });
 $recipe->check;
+$recipe->check_hanging_heartbeat;
 
 $recipe->{db}->get(<<'SQL');
 CREATE TABLE entry (name text, line int, fence_token bigint, PRIMARY KEY (name, line));

@@ -12,6 +12,7 @@ use Test::More;
 my $folder;
 my $recipe = FencingRecipe->new('node', build => sub { ($folder) = @_; return node_program($folder, 'worker.js'); });
 $recipe->check;
+$recipe->check_hanging_heartbeat;
 
 my @program = node_program($folder, 'node_traps.js');
 my $only_local = 'The setting fencing.token counts only in the transaction that sets it:'

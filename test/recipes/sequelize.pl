@@ -15,6 +15,7 @@ my $folder;
 my $recipe = FencingRecipe->new('sequelize',
 	build => sub { ($folder) = @_; return node_program($folder, 'worker.js'); });
 $recipe->check;
+$recipe->check_hanging_heartbeat;
 
 # Here the token column counts, too.
 $recipe->{db}->get(<<'SQL');
