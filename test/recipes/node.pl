@@ -46,4 +46,10 @@ $recipe->check_traps(
 	[ 'large token', 'string ok, Number() TK003, parser for int8 false, token::text true',
 		'a token of a late epoch is kept as a string' ]);
 
+$recipe->{db}->get('SELECT fencing.fast_forward((1::bigint << 53) + 10)');
+my $worker = $recipe->granted($recipe->add_report('late epoch'), 'w1', 60);
+$worker->give('x');
+is($worker->line, 'written', 'node: a worker with such a token writes');
+is($worker->status, 0, 'node: and ends well');
+
 done_testing();

@@ -46,6 +46,12 @@ $recipe->{db}->get('SELECT fencing.fast_forward((1::bigint << 53) + 2)');
 $recipe->check_traps(\@program,
 	[ 'token', 'string true, Number() false', 'a token of a late epoch is kept as a string' ]);
 
+$recipe->{db}->get('SELECT fencing.fast_forward((1::bigint << 53) + 10)');
+my $worker = $recipe->granted($recipe->add_report('late epoch'), 'w1', 60);
+$worker->give('x');
+is($worker->line, 'written', 'sequelize: a worker with such a token writes');
+is($worker->status, 0, 'sequelize: and ends well');
+
 # What the page shows of CLS is what has been tried.
 my ($shown) = slurp_file(tree_root() . '/docs/recipes/sequelize.md') =~ /```js\n(.*?)```/s;
 my ($program, $example) = map { s/^ +//gmr } slurp_file("$folder/sequelize_traps.js"), $shown;
