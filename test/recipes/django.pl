@@ -33,7 +33,7 @@ $recipe->check_traps(
 $recipe->{db}->get("SELECT fencing.protect('report', 'fence_token', resource => '{name}')");
 $recipe->check_traps(
 	\@traps,
-	[ 'read late, column', 'ok, of the stale one', 'without source => transaction, save() presents the token that it has read: no protection' ],
+	[ 'read late, column', 'ok, of the stale one', 'without it, save() presents the token that it has read' ],
 	[ 'update_fields, column', 'TK002, nothing', 'and update_fields none' ]);
 
 done_testing();

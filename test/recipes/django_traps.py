@@ -1,5 +1,5 @@
-# django_traps.py FOLDER TRAP...: the traps of Django that docs/recipes/django.md tells of, with the models and the block of the
-# program in that folder.
+# django_traps.py FOLDER TRAP...: the traps of Django that docs/recipes/django.md tells of, with the models and
+# the block of the program in that folder.
 import sys
 
 sys.path.insert(0, sys.argv.pop(1))

@@ -1,5 +1,5 @@
-// go_traps TRAP...: the traps of database/sql and lib/pq that docs/recipes/go.md tells of. Prints "TRAP: what came of it" for
-// each.
+// go_traps TRAP...: the traps of database/sql and lib/pq that docs/recipes/go.md tells of. Prints "TRAP: what came
+// of it" for each.
 package main
 
 import (

@@ -1,4 +1,5 @@
-//! rust_traps TRAP...: the traps of tokio-postgres that docs/recipes/rust.md tells of. Prints "TRAP: what came of it" for each.
+//! rust_traps TRAP...: the traps of tokio-postgres that docs/recipes/rust.md tells of. Prints "TRAP: what came of it"
+//! for each.
 use std::env;
 
 use tokio_postgres::{Client, Config, Error, NoTls};

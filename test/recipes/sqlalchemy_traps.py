@@ -1,5 +1,5 @@
-# sqlalchemy_traps.py FOLDER TRAP...: the traps of SQLAlchemy that docs/recipes/sqlalchemy.md tells of, with the models and the
-# hook of the program in that folder.
+# sqlalchemy_traps.py FOLDER TRAP...: the traps of SQLAlchemy that docs/recipes/sqlalchemy.md tells of, with the models
+# and the hook of the program in that folder.
 import sys
 
 sys.path.insert(0, sys.argv.pop(1))
@@ -32,7 +32,8 @@ def tried(name, attempt, token=None, engine=worker.engine):
 
 
 def bulk(name):
-    return lambda session: session.bulk_update_mappings(Report, [{"name": name, "body": "first"}, {"name": name, "body": "last"}])
+    rows = [{"name": name, "body": text} for text in ("first", "last")]
+    return lambda session: session.bulk_update_mappings(Report, rows)
 
 
 def core(name):

@@ -1,5 +1,5 @@
-# traps.py: what the traps of the Python drivers share. A trap is a function that gets the name of its report and returns
-# what came of it; it is tried when its name is an argument of the program.
+# traps.py: what the traps of the Python drivers share. A trap is a function that gets the name of its report and
+# returns what came of it; it is tried when its name is an argument of the program.
 import sys
 
 import psycopg
@@ -8,7 +8,8 @@ import psycopg
 def acquire(name, steal="never"):
     """A new holder of the report: its token."""
     with psycopg.connect("", autocommit=True) as db:
-        return db.execute("SELECT token FROM fencing.acquire(%s, '1 hour', 'trap', steal => %s)", (name, steal)).fetchone()[0]
+        return db.execute("SELECT token FROM fencing.acquire(%s, '1 hour', 'trap', steal => %s)",
+                          (name, steal)).fetchone()[0]
 
 
 def stale(name):

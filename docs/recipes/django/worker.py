@@ -1,4 +1,5 @@
-# worker.py RESOURCE HOLDER TTL_SECONDS: writes a report under a lease, with Django 3.2. The page beside says what to mind.
+# worker.py RESOURCE HOLDER TTL_SECONDS: writes a report under a lease, with Django 3.2. The page beside
+# says what to mind.
 import os
 import select
 import sys
@@ -90,7 +91,8 @@ def write(resource, token, holder, body):
 
 
 def main(resource, holder, ttl):
-    token = ask("SELECT token FROM fencing.acquire(%s, make_interval(secs => %s), %s, '10 seconds')", resource, ttl, holder)
+    token = ask("SELECT token FROM fencing.acquire(%s, make_interval(secs => %s), %s, '10 seconds')",
+                resource, ttl, holder)
     if token is None:
         print("busy", flush=True)
         return 1

@@ -1,5 +1,5 @@
-// worker RESOURCE HOLDER TTL_SECONDS: writes a report under a lease, with database/sql and lib/pq. The page beside says what
-// to mind.
+// worker RESOURCE HOLDER TTL_SECONDS: writes a report under a lease, with database/sql and lib/pq. The page
+// beside says what to mind.
 package main
 
 import (
@@ -33,8 +33,8 @@ func work(ctx context.Context) (string, error) {
 	}
 }
 
-// heartbeat renews every third of the ttl until the context is done, and calls lost when it can do so no more. A renewal
-// that fails counts as a lost lease: nobody knows any more.
+// heartbeat renews every third of the ttl until the context is done, and calls lost when it can do so no more.
+// A renewal that fails counts as a lost lease: nobody knows any more.
 func heartbeat(ctx context.Context, db *sql.DB, resource string, token int64, ttl time.Duration, lost func()) {
 	defer lost()
 	conn, err := db.Conn(ctx) // its own: it must not wait for one of the pool

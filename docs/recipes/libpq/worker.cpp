@@ -56,8 +56,8 @@ private:
 	std::unique_ptr<PGconn, decltype(&PQfinish)> connection_;
 };
 
-// Renews every third of the ttl, in a thread and on a connection of its own, until it is destroyed. A renewal that fails counts
-// as a lost lease: nobody knows any more.
+// Renews every third of the ttl, in a thread and on a connection of its own, until it is destroyed.
+// A renewal that fails counts as a lost lease: nobody knows any more.
 class Heartbeat {
 public:
 	Heartbeat(std::string resource, std::string token, double ttl)

@@ -1,4 +1,5 @@
-# worker.py RESOURCE HOLDER TTL_SECONDS: writes a report under a lease, with psycopg 3. The page beside says what to mind.
+# worker.py RESOURCE HOLDER TTL_SECONDS: writes a report under a lease, with psycopg 3. The page beside
+# says what to mind.
 import select
 import sys
 import threading

@@ -1,4 +1,5 @@
-//! worker RESOURCE HOLDER TTL_SECONDS: writes a report under a lease, with tokio-postgres. The page beside says what to mind.
+//! worker RESOURCE HOLDER TTL_SECONDS: writes a report under a lease, with tokio-postgres. The page
+//! beside says what to mind.
 use std::{env, process, time::Duration};
 
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -30,8 +31,8 @@ async fn acquire(db: &Client, resource: &str, holder: &str, ttl: f64) -> Result<
     Ok(row.map(|row| Lease { resource: resource.to_string(), token: row.get(0) }))
 }
 
-/// Renews every third of the ttl, on a connection of its own. Ends when the lease is lost: a renewal that fails, or is not
-/// answered within the ttl, counts as that, since nobody knows any more.
+/// Renews every third of the ttl, on a connection of its own. Ends when the lease is lost: a renewal that fails, or
+/// is not answered within the ttl, counts as that, since nobody knows any more.
 async fn heartbeat(resource: String, token: i64, ttl: Duration) -> Result<(), Error> {
     let db = connect().await?;
     let sql = "SELECT fencing.renew($1, $2) IS NOT NULL";

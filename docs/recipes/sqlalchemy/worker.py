@@ -1,5 +1,5 @@
-# worker.py RESOURCE HOLDER TTL_SECONDS: writes a report under a lease, with SQLAlchemy 1.4 and psycopg2. The page beside says
-# what to mind.
+# worker.py RESOURCE HOLDER TTL_SECONDS: writes a report under a lease, with SQLAlchemy 1.4 and psycopg2.
+# The page beside says what to mind.
 import select
 import sys
 import threading
