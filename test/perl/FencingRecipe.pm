@@ -139,6 +139,24 @@ sub waits
 	return until_true(sub { $self->{db}->get("SELECT cardinality(pg_blocking_pids($pid))") ne '0' }, 60, 0.05);
 }
 
+# A renewal without an answer: the server process of the heartbeat is stopped, as the network may be. For programs whose
+# heartbeat has a timeout.
+sub check_hanging_heartbeat
+{
+	my ($self) = @_;
+	my ($name, $resource) = ($self->{name}, $self->add_report('hanging'));
+	my $worker = $self->granted($resource, 'w1', 3);
+	my $pid;
+	my $find = "SELECT pid FROM pg_stat_activity WHERE usename = 'worker' AND query LIKE '%fencing.renew(%'";
+	ok(until_true(sub { $pid = $self->{db}->get($find) }, 60, 0.05), "$name: a heartbeat has renewed");
+	kill 'STOP', $pid;
+	is($worker->line, 'lost', "$name: the next time it has no answer, and stops the work");
+	is($worker->status, 1, "$name: and the worker ends");
+	kill 'CONT', $pid;
+	is($self->report($resource), 'nothing|0|0', "$name: it has written nothing");
+	return;
+}
+
 # check_traps(\@command, [$trap, $line, $what], ...): the program tries each trap and prints "TRAP: LINE" for it. Its
 # arguments are the traps; each has a report of its name, which is also its resource.
 sub check_traps
