@@ -33,3 +33,5 @@ with psycopg.connect(dsn, autocommit=True) as db:
         print("conflict", flush=True)
     except psycopg.Error as error:
         print(error.sqlstate, flush=True)
+    if "=" not in shards[0]:
+        wallet.release(db, tokens)
