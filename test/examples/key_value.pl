@@ -33,6 +33,8 @@ my $page = FencingPage->new($node, database => 'page', owner => 'owner', folder 
 my %count = $page->run(slurp_file(tree_root() . '/docs/examples/key_value.md'), sub { is($_[1], '', "key_value.md, $_[0]"); });
 is($count{sql}, 4, 'key_value.md: its blocks are run');
 
+is(page_trouble('key_value'), '', 'key_value.md: what it names and shows is there');
+
 # ---- an old token
 
 example_database($node, 'fenced', "$folder/schema.sql");
@@ -110,6 +112,15 @@ is("@differences", '', "1000 steps (seed $seed) on 25 keys: as the model says");
 cmp_ok($done{$_} // 0, '>=', 20, "of these some were: $_") foreach 'lock', 'put', 'put refused', 'delete', 'delete refused', 'get';
 is($old->get(q{SELECT key, value FROM kv.entry WHERE key LIKE 'random %' ORDER BY key COLLATE "C"}),
 	join("\n", map { "$_|$value{$_}" } sort keys %value), 'and what is left is what the model has');
+
+# ---- a row fence alone: it goes with the row
+
+my $owner = example_database($node, 'row_fence', "$folder/schema.sql");
+$owner->get(q{SELECT fencing.protect('kv.entry', 'fence_token')});
+($old, $new) = map { client('row_fence') } 1 .. 2;
+$old->get(q{INSERT INTO kv.entry VALUES ('a', 'old', 1)});
+$new->get(q{BEGIN; SET LOCAL fencing.token = 2; DELETE FROM kv.entry WHERE key = 'a'; COMMIT});
+is($old->state_of(q{INSERT INTO kv.entry VALUES ('a', 'old', 1)}), '00000', 'row fence: the old token brings the key back, as the page says');
 
 # ---- without the fencing lines
 

@@ -72,6 +72,8 @@ sub finish
 	return $program->line;
 }
 
+is(page_trouble('scheduler', 'sql', 'js'), '', 'scheduler.md: what it names and shows is there');
+
 # ---- with its fencing lines
 
 begin('fenced');

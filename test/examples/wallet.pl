@@ -149,6 +149,8 @@ sub killed_consumer
 	return $bank->get(q{SELECT count(*), sum(amount) FROM payment WHERE key = 'p1'});
 }
 
+is(page_trouble('wallet', 'python'), '', 'wallet.md: what it names and shows is there');
+
 # ---- as it stands
 
 begin('whole');

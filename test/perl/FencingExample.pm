@@ -12,7 +12,7 @@ use IO::Select;
 use IPC::Open3 qw(open3);
 use PostgreSQL::Test::Utils;
 
-our @EXPORT = qw(example_copy example_database start_program);
+our @EXPORT = qw(example_copy example_database page_trouble start_program);
 
 my @programs;
 
@@ -34,6 +34,26 @@ sub example_copy
 	}
 	$taken{$_} or die "no line of $name is marked '$_'\n" foreach @marks;
 	return $folder;
+}
+
+# page_trouble($name, @languages): what is wrong with docs/examples/NAME.md, one item for each: a file that it names and that
+# is not there, a file of the example that it does not name, a line of a block in one of these languages that stands in no
+# file of the example. '' when nothing is.
+sub page_trouble
+{
+	my ($name, @languages) = @_;
+	my $folder = tree_root() . '/docs/examples';
+	my $page = slurp_file("$folder/$name.md");
+	my @trouble = map { -e "$folder/$_" ? () : "there is no $_" } $page =~ /\]\(([^)#\s]+)\)/g;
+	my @files = map { s{^\Q$folder\E/}{}r } glob "$folder/$name/*";
+	push @trouble, map { index($page, s{.*/}{}r) < 0 ? "it does not name $_" : () } @files;
+	my $code = join '', map { slurp_file("$folder/$_") } @files;
+	my $wanted = join '|', @languages, 'no language';
+	while ($page =~ /^```(?:$wanted)\n(.*?)^```/gms)
+	{
+		push @trouble, map { $code =~ /^\s*\Q$_\E\s*(?:(?:--|#|\/\/) .*)?$/m ? () : "no file has: $_" } split /\n/, $1;
+	}
+	return join '; ', @trouble;
 }
 
 # example_database($node, $database, $file...): a database of an owner who is no superuser, with these files run by him.
