@@ -2,7 +2,8 @@
 # its job's expiry and wakes up when another one has done the job. The programs have no rights but those of schema.sql.
 #
 # Finds: a zombie's result over its successor's; a worker that forgets its token and is let through; a zombie whose queue
-# hands the job out again and whose successor's result is lost by that; a worker that cannot take over at all.
+# hands the job out again and whose successor's result is lost by that; a worker that cannot take over at all, or reads before it is granted
+# its lease.
 #
 #     scheduler.pl NODE-MODULES
 use strict;
@@ -114,6 +115,21 @@ $successor = program(60, $holder, $folder);
 is(shown($successor->line), sums_of(9), 'fenced: is killed, and another takes over');
 is(finish($successor), 'statement 9: written', 'fenced: and writes');
 is(statement_of(9), sums_of(9), 'fenced: what is right');
+$_->end foreach $successor, $keeper;
+
+# A worker that has to wait for its lease reads what there is after the grant.
+my $token = $owner->get(q{SELECT token FROM fencing.acquire('statement:11', '1 hour')});
+$keeper = program(60, "$folder/schedule.js", 11);
+{
+	local $ENV{PGAPPNAME} = 'waits for its lease';
+	$successor = program(60, $holder, $folder);
+}
+my $superuser = FencingSession->new($node);    # who sees what others do
+my $waits = q{SELECT count(*) FROM pg_stat_activity WHERE application_name = 'waits for its lease' AND query LIKE '%fencing.acquire%'};
+ok(until_true(sub { $superuser->get($waits) eq '1' }, 60, 0.05), 'fenced: a worker of customer 11 waits for its lease');
+$owner->get('INSERT INTO purchase (customer, amount) VALUES (11, 1000.00)');
+$owner->get("SELECT fencing.release('statement:11', $token)");
+is(shown($successor->line), sums_of(11), 'fenced: and reads what has come while it waited');
 $_->end foreach $successor, $keeper;
 
 # ---- a worker that forgets its token, on the protected table

@@ -23,7 +23,7 @@ sub example_copy
 	my ($name, @marks) = @_;
 	my $folder = realpath(PostgreSQL::Test::Utils::tempdir());
 	my %taken = map { $_ => 0 } @marks;
-	foreach my $file (glob tree_root() . "/docs/examples/$name/*")
+	foreach my $file (grep { -f } glob tree_root() . "/docs/examples/$name/*")
 	{
 		my $text = slurp_file($file);
 		foreach my $mark (@marks)
@@ -45,7 +45,7 @@ sub page_trouble
 	my $folder = tree_root() . '/docs/examples';
 	my $page = slurp_file("$folder/$name.md");
 	my @trouble = map { -e "$folder/$_" ? () : "there is no $_" } $page =~ /\]\(([^)#\s]+)\)/g;
-	my @files = map { s{^\Q$folder\E/}{}r } glob "$folder/$name/*";
+	my @files = map { s{^\Q$folder\E/}{}r } grep { -f } glob "$folder/$name/*";
 	push @trouble, map { index($page, s{.*/}{}r) < 0 ? "it does not name $_" : () } @files;
 	my $code = join '', map { slurp_file("$folder/$_") } @files;
 	my $wanted = join '|', @languages, 'no language';
