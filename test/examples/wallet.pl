@@ -157,6 +157,20 @@ begin('whole');
 is(zombie(), 'TK001', 'whole: the fence refuses the zombie');
 sound('after the zombie');
 is($owner->get(q{SELECT count(*) FROM outbox WHERE key = 'z1'}), '0', 'whole: and its payment is not in the outbox');
+# Whoever writes past the program: without a token, and with the one that the zombie had.
+my $app = FencingSession->new($node, dbname => 'whole', user => 'app');
+my ($stale) = split /\|/, $owner->get(q{SELECT token - 1 FROM fencing.lookup('shard:1')});
+$owner->get(q{INSERT INTO request VALUES ('by hand', 1, NULL, 1)});
+foreach my $case (
+	[ 'an account', 'UPDATE account SET balance = 0%s WHERE id = 1', ', fence_token = %d' ],
+	[ 'an outcome', q{INSERT INTO outcome VALUES ('by hand', 1, 'done', %s)}, '%d' ],
+	[ 'the outbox', q{INSERT INTO outbox VALUES ('z2', 1, 1, %s)}, '%d' ])
+{
+	my ($what, $statement, $token) = @$case;
+	is($app->state_of(sprintf $statement, $token =~ /=/ ? '' : 'NULL'), 'TK002', "whole: $what, by hand without a token");
+	is($app->state_of(sprintf $statement, sprintf $token, $stale), 'TK001', "whole: $what, by hand with a stale token");
+}
+$owner->get(q{DELETE FROM request WHERE key = 'by hand'});
 is(two_threads(), 'conflict', 'whole: the version refuses the second thread');
 sound('after the conflict');
 is(killed_consumer(), '1|700', 'whole: the key: the other bank has paid once');
