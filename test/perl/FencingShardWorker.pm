@@ -90,7 +90,7 @@ sub write_state
 	# Nothing has been asked of a shard yet: the transaction is one call, which may commit it.
 	$self->note_line($lease, $number, "invoke work op=$op resource=$lease->{resource} token=$lease->{token} rows=$rows carry=bind"
 		. " level=autocommit durable=1 lost=" . ($lease->{lost} ? 1 : 0));
-	$self->note_line($lease, $number, 'ok');
+	$self->note_line($lease, $number, "ok life=$life");
 	my $next = $lease->{seq} + 1;
 	my $answer = $self->ask($lease, "commit op=$op",
 		"SELECT work('$lease->{resource}', $lease->{token}, '$op', $self->{id}, $next, $rows, $nap)");

@@ -36,6 +36,8 @@ is($eu->get('TABLE invoice'), "eu|1|10|$token", 'a row with its token in the col
 is($us->get('TABLE invoice'), "us|1|10|$other", '... and another the other');
 is($session->state_of("UPDATE invoice SET amount = 11, fence_token = $token WHERE region = 'eu' AND id = 1"), '00000', 'an UPDATE that names the token passes');
 is($session->state_of("UPDATE invoice SET amount = 12 WHERE region = 'eu' AND id = 1"), 'TK002', 'one that does not is refused: it is sent as it stands');
+is($session->state_of("UPDATE invoice SET amount = 12 WHERE region = 'eu' AND id = (random() * 0)::int + 1"), 'TK002',
+	'... also where it is sent row by row: the token that stands there does not count');
 is($session->state_of("DELETE FROM invoice WHERE region = 'eu' AND id = 1"), 'TK002', 'a DELETE has no column to carry a token in');
 is($session->state_of('TRUNCATE invoice'), 'TK002', 'nor has TRUNCATE');
 is($session->state_of("BEGIN; SET LOCAL fencing.token = $token; UPDATE invoice SET amount = 12 WHERE region = 'eu' AND id = 1"),

@@ -69,6 +69,23 @@ is($stray->state_of("SELECT put('$resource', 1000, 'stray')"), 'TK003', 'a token
 my $wrong = $stray->get("SELECT token FROM fencing.acquire('$resource')");
 is($stray->state_of("SELECT put('$resource', $wrong, 'stray')"), '23514', 'a lease that was taken on the wrong shard has no row to write there');
 
+# A resource moves to the other shard: its row comes with the token of the old one, whose sequence is ahead.
+$resource = $resources[1];
+my ($from, $to) = @direct[$shard_of{$resource}, 1 - $shard_of{$resource}];
+$from->get('SELECT fencing.fast_forward(100000)');
+my $last = $from->get("SELECT token FROM fencing.acquire('$resource', steal => 'always')");
+$from->get("SELECT put('$resource', $last, 'moving')");
+$from->get("SELECT fencing.release('$resource', $last)");
+$to->get("ALTER TABLE task DROP CONSTRAINT belongs_here; SET fencing.enforcement = off");
+$to->get("INSERT INTO task VALUES ('$resource', 'moving', $last)");
+$to->get('RESET fencing.enforcement');
+my $low = $to->get("SELECT token FROM fencing.acquire('$resource')");
+is($to->state_of("SELECT put('$resource', $low, 'moved')"), 'TK001', 'moved without fast_forward: the new shard issues tokens below that of the row');
+$to->get("SELECT fencing.fast_forward($last)");
+my $high = $to->get("SELECT token FROM fencing.acquire('$resource', steal => 'always')");
+cmp_ok($high, '>', $last, '... and after fast_forward above it');
+is($to->state_of("SELECT put('$resource', $high, 'moved')"), '00000', '... with which the new holder writes');
+
 # What fencing is for: without the line that binds, the late write is accepted.
 foreach my $node (@shards)
 {
