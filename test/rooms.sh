@@ -1,4 +1,4 @@
-# rooms.sh: what is needed to work in a Debian of its own, made by mmdebstrap ("room"). Sourced after lib.sh, by bash scripts.
+# rooms.sh: how to work in a Debian of its own, made by mmdebstrap ("room"). Sourced after lib.sh, by bash scripts.
 # shellcheck shell=bash
 
 # Whatever runs in there ends with the caller, mounts included. Call it in a subshell.

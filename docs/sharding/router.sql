@@ -11,7 +11,8 @@ CREATE FUNCTION fencing.acquire(resource text, ttl interval DEFAULT '30 seconds'
 	wait interval DEFAULT '0', steal text DEFAULT 'never') RETURNS SETOF fencing.lease LANGUAGE plproxy AS $$
 	CLUSTER 'shards'; RUN ON hashtext(resource);
 $$;
-CREATE FUNCTION fencing.renew(resource text, token bigint, ttl interval DEFAULT NULL) RETURNS timestamptz LANGUAGE plproxy AS $$
+CREATE FUNCTION fencing.renew(resource text, token bigint, ttl interval DEFAULT NULL)
+	RETURNS timestamptz LANGUAGE plproxy AS $$
 	CLUSTER 'shards'; RUN ON hashtext(resource);
 $$;
 CREATE FUNCTION fencing.release(resource text, token bigint) RETURNS boolean LANGUAGE plproxy AS $$

@@ -20,7 +20,9 @@ sub new
 {
 	my ($class, $router, %options) = @_;
 	srand $options{seed} * 1000 + $options{id};
-	my $self = bless { %options, session => FencingSession->new($router), name => "$options{id}.$$", ghosts => [], requests => 0, works => 0 }, $class;
+	my $session = FencingSession->new($router);
+	my $self = bless {
+		%options, session => $session, name => "$options{id}.$$", ghosts => [], requests => 0, works => 0 }, $class;
 	foreach my $shard (values %{ $options{shard_of} })
 	{
 		open $self->{history}{$shard}, '>>', "$options{folder}/shard$shard-worker$options{id}" or die "history: $!";
@@ -88,8 +90,8 @@ sub write_state
 	my $nap = chance(25) ? rand 0.4 : 0;
 	my $number = ++$self->{requests};
 	# Nothing has been asked of a shard yet: the transaction is one call, which may commit it.
-	$self->note_line($lease, $number, "invoke work op=$op resource=$lease->{resource} token=$lease->{token} rows=$rows carry=bind"
-		. " level=autocommit durable=1 lost=" . ($lease->{lost} ? 1 : 0));
+	$self->note_line($lease, $number, "invoke work op=$op resource=$lease->{resource} token=$lease->{token} rows=$rows"
+		. " carry=bind level=autocommit durable=1 lost=" . ($lease->{lost} ? 1 : 0));
 	$self->note_line($lease, $number, "ok life=$life");
 	my $next = $lease->{seq} + 1;
 	my $answer = $self->ask($lease, "commit op=$op",

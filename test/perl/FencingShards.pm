@@ -17,7 +17,8 @@ sub run_file
 	my ($node, $file, %variables) = @_;
 	my @set = map { ('-v', "$_=$variables{$_}") } sort keys %variables;
 	my $output;
-	IPC::Run::run(['psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', @set, '-d', $node->connstr('postgres'), '-f', tree_root() . "/$file"],
+	my $path = tree_root() . "/$file";
+	IPC::Run::run(['psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', @set, '-d', $node->connstr('postgres'), '-f', $path],
 		'>', \$output, '2>&1') or die "$file: $output\n";
 	return;
 }

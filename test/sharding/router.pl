@@ -1,8 +1,8 @@
 # docs/sharding/router.sql: tokens and fences of a resource live on the shard where its row lives, and a client of the
 # router need not know which that is.
 #
-# Finds: a write that reaches another shard than its resource's lease; a refusal that loses its SQLSTATE or DETAIL on the
-# way; a grant that is not committed when the router answers; a stale write that is accepted.
+# Finds: a write that reaches another shard than its resource's lease; a refusal that loses its SQLSTATE or DETAIL on
+# the way; a grant that is not committed when the router answers; a stale write that is accepted.
 use strict;
 use warnings;
 
@@ -18,7 +18,8 @@ run_file($router, 'docs/sharding/router.sql', map { +"shard$_" => $shards[$_]->c
 
 my ($first, $second) = map { FencingSession->new($router) } 1 .. 2;
 my @direct = map { FencingSession->new($_) } @shards;
-is($router->safe_psql('postgres', q(SELECT count(*) FROM pg_extension WHERE extname = 'fencing')), 0, 'the router has no fence of its own');
+is($router->safe_psql('postgres', q(SELECT count(*) FROM pg_extension WHERE extname = 'fencing')), 0,
+	'the router has no fence of its own');
 
 # Some resources of each shard.
 my @resources = map { "task-$_" } 1 .. 12;
@@ -30,10 +31,12 @@ foreach my $resource (@resources)
 {
 	my ($here, $there) = @direct[$shard_of{$resource}, 1 - $shard_of{$resource}];
 	my $token = $first->get("SELECT token FROM fencing.acquire('$resource', holder => 'first')");
-	is($here->get("SELECT token, holder FROM fencing.lookup('$resource')"), "$token|first", "$resource: the lease is on its shard");
+	is($here->get("SELECT token, holder FROM fencing.lookup('$resource')"), "$token|first",
+		"$resource: the lease is on its shard");
 	is($there->get("SELECT token FROM fencing.lookup('$resource')"), '', '... and not on the other');
 	$first->get("SELECT put('$resource', $token, 'of first')");
-	is($here->get("SELECT result, fence_token FROM task WHERE id = '$resource'"), "of first|$token", '... and so is the row');
+	is($here->get("SELECT result, fence_token FROM task WHERE id = '$resource'"), "of first|$token",
+		'... and so is the row');
 	is($there->get("SELECT count(*) FROM task WHERE id = '$resource'"), 0, '... and nowhere else');
 }
 
@@ -41,11 +44,14 @@ foreach my $resource (@resources)
 foreach my $resource (@resources[0 .. 3])
 {
 	my $old = $first->get("SELECT token FROM fencing.lookup('$resource')");
-	is($second->get("SELECT count(*) FROM fencing.acquire('$resource')"), 0, "$resource: a lease that stands is not given to a second holder");
+	is($second->get("SELECT count(*) FROM fencing.acquire('$resource')"), 0,
+		"$resource: a lease that stands is not given to a second holder");
 	my $new = $second->get("SELECT token FROM fencing.acquire('$resource', holder => 'second', steal => 'always')");
 	cmp_ok($new, '>', $old, '... a later grant has the greater token');
-	is($first->state_of("SELECT put('$resource', $old, 'late')"), 'TK001', '... a late write is refused, before the successor writes');
-	like($first->errors, qr/Presented token $old, current token $new, granted to "second"/, '... and the router passes on against what');
+	is($first->state_of("SELECT put('$resource', $old, 'late')"), 'TK001',
+		'... a late write is refused, before the successor writes');
+	like($first->errors, qr/Presented token $old, current token $new, granted to "second"/,
+		'... and the router passes on against what');
 	like($first->errors, qr/HINT:.*do not retry/, '... and the hint');
 	is($first->get("SELECT fencing.renew('$resource', $old)"), '', '... renew says that the lease is lost');
 	is($first->get("SELECT fencing.release('$resource', $old)"), 'f', '... release ends nothing');
@@ -59,7 +65,8 @@ foreach my $resource (@resources[0 .. 3])
 my $resource = $resources[0];
 $second->get('BEGIN');
 my $kept = $second->get("SELECT token FROM fencing.acquire('$resource', holder => 'third', steal => 'always')");
-is($direct[$shard_of{$resource}]->get("SELECT token FROM fencing.lookup('$resource')"), $kept, 'a grant is committed when the router answers');
+is($direct[$shard_of{$resource}]->get("SELECT token FROM fencing.lookup('$resource')"), $kept,
+	'a grant is committed when the router answers');
 $second->get('ROLLBACK');
 is($second->get("SELECT token FROM fencing.lookup('$resource')"), $kept, '... and outlives a ROLLBACK there');
 
@@ -67,7 +74,8 @@ is($second->get("SELECT token FROM fencing.lookup('$resource')"), $kept, '... an
 my $stray = $direct[1 - $shard_of{$resource}];
 is($stray->state_of("SELECT put('$resource', 1000, 'stray')"), 'TK003', 'a token of one shard is nobody\'s on another');
 my $wrong = $stray->get("SELECT token FROM fencing.acquire('$resource')");
-is($stray->state_of("SELECT put('$resource', $wrong, 'stray')"), '23514', 'a lease that was taken on the wrong shard has no row to write there');
+is($stray->state_of("SELECT put('$resource', $wrong, 'stray')"), '23514',
+	'a lease that was taken on the wrong shard has no row to write there');
 
 # A resource moves to the other shard: its row comes with the token of the old one, whose sequence is ahead.
 $resource = $resources[1];
@@ -80,7 +88,8 @@ $to->get("ALTER TABLE task DROP CONSTRAINT belongs_here; SET fencing.enforcement
 $to->get("INSERT INTO task VALUES ('$resource', 'moving', $last)");
 $to->get('RESET fencing.enforcement');
 my $low = $to->get("SELECT token FROM fencing.acquire('$resource')");
-is($to->state_of("SELECT put('$resource', $low, 'moved')"), 'TK001', 'moved without fast_forward: the new shard issues tokens below that of the row');
+is($to->state_of("SELECT put('$resource', $low, 'moved')"), 'TK001',
+	'moved without fast_forward: the new shard issues tokens below that of the row');
 $to->get("SELECT fencing.fast_forward($last)");
 my $high = $to->get("SELECT token FROM fencing.acquire('$resource', steal => 'always')");
 cmp_ok($high, '>', $last, '... and after fast_forward above it');

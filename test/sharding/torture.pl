@@ -1,5 +1,5 @@
 # torture.pl CHECKER SECONDS SEED: workers through the router while shards are killed and restarted. What each shard was
-# asked, and has in the end, is judged by the checker of test/torture: a shard at a time, since each issues its own tokens.
+# asked, and has in the end, is judged by the checker of test/torture: a shard at a time, since each has its own tokens.
 #
 # Finds: a stale write that is accepted; a token that a shard hands out twice over a crash; a call that the router sends
 # twice, or to another shard; what was acknowledged and is not there. That this would be seen: the last part.
@@ -48,7 +48,8 @@ sub start_workers
 		}
 		# Of what this test holds nothing is the worker's to clean up.
 		my $done = eval {
-			FencingShardWorker->new($router, id => $id, seed => $seed, folder => $folder, shard_of => \%shard_of)->run($for);
+			my %options = (id => $id, seed => $seed, folder => $folder, shard_of => \%shard_of);
+			FencingShardWorker->new($router, %options)->run($for);
 			1;
 		};
 		warn "worker $id: $@" if !$done;
@@ -75,7 +76,8 @@ sub verdict
 	my ($folder, $shard) = @_;
 	my ($out, $report);
 	my $begun = FencingShardWorker::now_ns();
-	IPC::Run::run(['psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-d', $shards[$shard]->connstr('postgres'), '-f', tree_root() . '/test/torture/dump.sql'],
+	my $dump = tree_root() . '/test/torture/dump.sql';
+	IPC::Run::run(['psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-d', $shards[$shard]->connstr('postgres'), '-f', $dump],
 		'>', \$out) or die "could not dump\n";
 	open my $file, '>', "$folder/dump$shard" or die "dump: $!";
 	print $file "dump $begun @{[ FencingShardWorker::now_ns() ]} 00000001\n$out";
@@ -84,7 +86,8 @@ sub verdict
 	# Rows of a resource that belongs elsewhere would be another shard's word; nobody may have written them.
 	is($shards[$shard]->safe_psql('postgres', 'SELECT count(*) FROM log WHERE hashtext(resource) & 1 <> ' . $shard), 0,
 		"shard $shard: no row of a resource that lives elsewhere");
-	IPC::Run::run([$checker, '--dump', "$folder/dump$shard", glob "$folder/shard$shard-worker*"], '>', \$report, '2>&1');
+	IPC::Run::run([$checker, '--dump', "$folder/dump$shard", glob "$folder/shard$shard-worker*"], '>', \$report,
+		'2>&1');
 	my $status = $? >> 8;
 	die "the checker failed: $report\n" if $status > 1;
 	return ($status == 0, $report);
