@@ -10,7 +10,8 @@ open my $handle, '<', "$tree/META.json" or die "META.json: $!\n";
 my $meta = JSON::PP->new->decode(do { local $/ = undef; <$handle> });
 my @wrong;
 
-sub expect
+# The prototype: a match that fails is an empty list elsewhere.
+sub expect($$)
 {
 	my ($holds, $what) = @_;
 	push @wrong, $what if !$holds;
