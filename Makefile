@@ -73,7 +73,12 @@ $(SQL_UPGRADE): src/sql/upgrade_header.sql $(SQL_PIECES:%=src/sql/%.sql) fencing
 	cat src/sql/upgrade_header.sql $(SQL_NEW:%=src/sql/%.sql) > $@
 	sed -n '/^COMMENT ON/{:more;/;$$/!{N;b more};p}' $(filter-out $(SQL_NEW:%=src/sql/%.sql),$(SQL_PIECES:%=src/sql/%.sql)) >> $@
 
-.PHONY: lint unit regress_names
+# The archive for PGXN, of what is committed. PGXN wants a version of three numbers, which META.json has.
+DISTVERSION = $(shell sed -n '/"version"/{s/.*: *"\(.*\)".*/\1/p;q}' META.json)
+dist:
+	git archive --format=zip --prefix=fencing-$(DISTVERSION)/ --output=fencing-$(DISTVERSION).zip HEAD
+
+.PHONY: dist lint unit regress_names
 # For who runs pg_regress in another way: all of it, and what passes with the released SQL as well.
 regress_names:
 	@echo $(REGRESS)
