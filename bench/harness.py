@@ -215,7 +215,9 @@ def client_share(cpu_seconds, elapsed):
     return 100 * cpu_seconds / elapsed / os.cpu_count()
 
 
-def pgbench(script, clients, size, synchronous_commit="on", options="", database="postgres"):
+def pgbench(
+    script, clients, size, synchronous_commit="on", options="", database="postgres", environment=None
+):
     """Transactions per second and the clients' share of the processors; and how many there were."""
     extent = f"-T {size.seconds}" if size.seconds else f"-t {max(size.calls // clients, 1)}"
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
@@ -224,6 +226,7 @@ def pgbench(script, clients, size, synchronous_commit="on", options="", database
         input=script,
         env={
             **os.environ,
+            **(environment or {}),
             "PGOPTIONS": f"-c synchronous_commit={synchronous_commit} {options}",
         },
         capture_output=True,

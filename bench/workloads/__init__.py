@@ -1,7 +1,7 @@
 """One module for each feature. Each workload is a function of (session, size, library): it prepares
 its tables and yields harness.Workload objects, to be measured before the next is asked for."""
 
-from workloads import bulk, growth, guard, handover, lease, token
+from workloads import bulk, growth, guard, handover, lease, storm, token
 
 ALL = {
     "bulk_update": bulk.update,
@@ -11,6 +11,7 @@ ALL = {
     "acquire": lease.acquire,
     "next_token": token.next_token,
     "hand_over": handover.hand_over,
+    "refusal_storm": storm.refusal_storm,
     "growth": growth.growth,
     "renewals": growth.renewals,
 }

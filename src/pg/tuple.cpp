@@ -32,8 +32,7 @@ place_of(HeapTuple row, TupleDesc descriptor, AttrNumber column)
 
 		if (HeapTupleHasNulls(row) && att_isnull(i, row->t_data->t_bits))
 			continue;
-		offset =
-			att_align_pointer(offset, attribute->attalign, attribute->attlen, values + offset);
+		offset = att_align_pointer(offset, attribute->attalign, attribute->attlen, values + offset);
 		if (i == column - 1)
 			return values + offset;
 		offset = att_addlength_pointer(offset, attribute->attlen, values + offset);
@@ -54,8 +53,8 @@ with_value(HeapTuple row, TupleDesc descriptor, AttrNumber column, Datum value, 
 	// several times the copy.
 	HeapTuple copy = heap_copytuple(row);
 
-	store_att_byval(place_of(copy, descriptor, column), value,
-		TupleDescAttr(descriptor, column - 1)->attlen);
+	store_att_byval(
+		place_of(copy, descriptor, column), value, TupleDescAttr(descriptor, column - 1)->attlen);
 	return copy;
 }
 
