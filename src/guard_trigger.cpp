@@ -45,8 +45,12 @@ raise_bad_option(const core::OptionResult &result)
 	case core::OptionProblem::none:
 		ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				errmsg("invalid value for guard option \"%s\": \"%s\"", key,
-					string_of(result.value))));
+				errmsg(
+					"invalid value for guard option \"%s\": \"%s\"", key, string_of(result.value)),
+				result.words[0].empty()
+					? 0
+					: errdetail("Valid values are \"%s\" and \"%s\".", string_of(result.words[0]),
+						  string_of(result.words[1]))));
 		break;
 	}
 	pg_unreachable();

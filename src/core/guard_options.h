@@ -24,6 +24,9 @@ struct GuardOptions {
 
 constexpr std::string_view guard_keys[] = {
 	"token_column", "resource", "issuer", "source", "missing", "mode"};
+// The two words that an option chooses between; none where it takes any name.
+constexpr std::string_view guard_words[][2] = {{}, {}, {"fencing", "external"},
+	{"any", "transaction"}, {"reject", "allow"}, {"enforce", "observe"}};
 constexpr unsigned issuer_key = 2;
 
 enum class OptionProblem { none, unknown_key, repeated_key, bad_value };
@@ -32,23 +35,26 @@ struct OptionResult {
 	OptionProblem problem;
 	std::string_view key;
 	std::string_view value;
+	const std::string_view *words; // of guard_words
 };
 
 namespace detail {
 
 template <typename Word>
 constexpr bool
-choose(std::string_view value, std::string_view first, std::string_view second, Word *word) noexcept
+choose(std::string_view value, const std::string_view *words, Word *word) noexcept
 {
-	if (value != first && value != second)
+	if (value != words[0] && value != words[1])
 		return false;
-	*word = static_cast<Word>(value == second);
+	*word = static_cast<Word>(value == words[1]);
 	return true;
 }
 
 constexpr bool
 set_option(GuardOptions *options, unsigned key, std::string_view value) noexcept
 {
+	const std::string_view *words = guard_words[key];
+
 	switch (key) {
 	case 0:
 		options->token_column = value;
@@ -57,13 +63,13 @@ set_option(GuardOptions *options, unsigned key, std::string_view value) noexcept
 		options->resource = value;
 		return !value.empty();
 	case issuer_key:
-		return choose(value, "fencing", "external", &options->issuer);
+		return choose(value, words, &options->issuer);
 	case 3:
-		return choose(value, "any", "transaction", &options->source);
+		return choose(value, words, &options->source);
 	case 4:
-		return choose(value, "reject", "allow", &options->missing);
+		return choose(value, words, &options->missing);
 	default:
-		return choose(value, "enforce", "observe", &options->mode);
+		return choose(value, words, &options->mode);
 	}
 }
 
@@ -84,13 +90,13 @@ add_option(GuardOptions *options, std::string_view argument) noexcept
 		if (key != guard_keys[i])
 			continue;
 		if ((options->seen & (1u << i)) != 0)
-			return {OptionProblem::repeated_key, key, value};
+			return {OptionProblem::repeated_key, key, value, guard_words[i]};
 		options->seen |= 1u << i;
 		return {
 			detail::set_option(options, i, value) ? OptionProblem::none : OptionProblem::bad_value,
-			key, value};
+			key, value, guard_words[i]};
 	}
-	return {OptionProblem::unknown_key, key, value};
+	return {OptionProblem::unknown_key, key, value, guard_words[0]};
 }
 
 } // namespace fencing::core
