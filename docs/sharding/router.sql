@@ -1,5 +1,6 @@
 -- router.sql: what the router has: PL/Proxy functions with the names and arguments of those on the shards. It has no
--- data, and no lease. Variables of psql: shard0, shard1 (how to connect).
+-- data, and no lease. Variables of psql: shard0, shard1 (how to connect, as keyword = value). Its clients connect as `worker`,
+-- and the router to the shards as whoever has connected to it.
 CREATE EXTENSION plproxy;
 CREATE SERVER shards FOREIGN DATA WRAPPER plproxy OPTIONS (p0 :'shard0', p1 :'shard1');
 CREATE USER MAPPING FOR PUBLIC SERVER shards;
@@ -18,6 +19,9 @@ $$;
 CREATE FUNCTION fencing.release(resource text, token bigint) RETURNS boolean LANGUAGE plproxy AS $$
 	CLUSTER 'shards'; RUN ON hashtext(resource);
 $$;
+CREATE FUNCTION fencing.advance(resource text, token bigint) RETURNS bigint LANGUAGE plproxy AS $$
+	CLUSTER 'shards'; RUN ON hashtext(resource);
+$$;
 CREATE FUNCTION fencing.lookup(resource text) RETURNS SETOF fencing.lease LANGUAGE plproxy AS $$
 	CLUSTER 'shards'; RUN ON hashtext(resource);
 $$;
@@ -28,3 +32,6 @@ $$;
 CREATE FUNCTION get(resource text) RETURNS text LANGUAGE plproxy AS $$
 	CLUSTER 'shards'; RUN ON hashtext(resource);
 $$;
+
+GRANT USAGE ON SCHEMA fencing TO worker;
+GRANT USAGE ON FOREIGN SERVER shards TO worker;

@@ -17,3 +17,6 @@ END $$;
 
 CREATE FUNCTION get(resource text) RETURNS text LANGUAGE sql STABLE
 	RETURN (SELECT result FROM task WHERE id = get.resource);
+
+GRANT EXECUTE ON FUNCTION fencing.acquire, fencing.renew, fencing.release, fencing.bind, fencing.advance TO worker;
+GRANT SELECT, INSERT, UPDATE ON task TO worker;

@@ -29,6 +29,7 @@ sub start_node
 	my $node = fencing_node($name);
 	$node->append_conf('postgresql.conf', $conf // '');
 	$node->start;
+	$node->safe_psql('postgres', 'CREATE ROLE worker LOGIN');
 	return $node;
 }
 

@@ -16,7 +16,7 @@ my $router = start_node('router');
 run_file($shards[$_], 'docs/sharding/shard.sql', shard => $_, shards => 2) foreach 0 .. 1;
 run_file($router, 'docs/sharding/router.sql', map { +"shard$_" => $shards[$_]->connstr('postgres') } 0 .. 1);
 
-my ($first, $second) = map { FencingSession->new($router) } 1 .. 2;
+my ($first, $second) = map { FencingSession->new($router, user => 'worker') } 1 .. 2;
 my @direct = map { FencingSession->new($_) } @shards;
 is($router->safe_psql('postgres', q(SELECT count(*) FROM pg_extension WHERE extname = 'fencing')), 0,
 	'the router has no fence of its own');
