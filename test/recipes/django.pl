@@ -26,6 +26,7 @@ $recipe->check_traps(
 	[ 'bulk_update alone', 'TK002, nothing', 'the block of bulk_update itself comes too late' ],
 	[ 'read late', 'TK002, of the successor', 'the token that save() writes back with all other columns says nothing' ],
 	[ 'caught inside', '25P02, nothing', 'a refusal that is caught inside of atomic() ends the block all the same' ],
+	[ 'nested', 'no SQLSTATE, nothing', 'fenced() refuses to be a savepoint in the block of somebody else' ],
 	[ 'grant in request', '25001', 'with ATOMIC_REQUESTS, a view cannot acquire at REPEATABLE READ' ],
 	[ 'non-atomic request', 'seen', 'one outside of it can' ]);
 

@@ -79,6 +79,14 @@ def caught_inside(name):
     return traps.outcome(name, attempt)
 
 
+def nested(name):
+    """fenced() inside of a block that has read before the lease was granted."""
+    def attempt():
+        with transaction.atomic(), fenced(name, traps.acquire(name)):
+            save(name)
+    return traps.outcome(name, attempt)
+
+
 def grant_in_request(name, view_of):
     """acquire in a view, with ATOMIC_REQUESTS: seen by whoever comes meanwhile?"""
     def grant(request):
@@ -110,6 +118,7 @@ traps.run({
     "bulk_update alone": lambda name: after(name, bind(name), bulk_update),
     "read late": read_late,
     "caught inside": caught_inside,
+    "nested": nested,
     "grant in request": lambda name: grant_in_request(name, lambda view: view),
     "non-atomic request": lambda name: grant_in_request(name, transaction.non_atomic_requests),
     # On a table whose guard takes the column:

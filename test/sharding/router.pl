@@ -80,10 +80,12 @@ is($stray->state_of("SELECT put('$resource', $wrong, 'stray')"), '23514',
 # A resource moves to the other shard: its row comes with the token of the old one, whose sequence is ahead.
 $resource = $resources[1];
 my ($from, $to) = @direct[$shard_of{$resource}, 1 - $shard_of{$resource}];
+# A holder sleeps meanwhile, with a token that no row has.
 $from->get('SELECT fencing.fast_forward(100000)');
+my $asleep = $from->get("SELECT token FROM fencing.acquire('$resource', steal => 'always')");
 my $last = $from->get("SELECT token FROM fencing.acquire('$resource', steal => 'always')");
+is($from->state_of("SELECT put('$resource', $asleep, 'late')"), 'TK001', 'moving: the old shard refuses who held it');
 $from->get("SELECT put('$resource', $last, 'moving')");
-$from->get("SELECT fencing.release('$resource', $last)");
 $to->get("ALTER TABLE task DROP CONSTRAINT belongs_here; SET fencing.enforcement = off");
 $to->get("INSERT INTO task VALUES ('$resource', 'moving', $last)");
 $to->get('RESET fencing.enforcement');
@@ -93,7 +95,8 @@ is($to->state_of("SELECT put('$resource', $low, 'moved')"), 'TK001',
 $to->get("SELECT fencing.fast_forward($last)");
 my $high = $to->get("SELECT token FROM fencing.acquire('$resource', steal => 'always')");
 cmp_ok($high, '>', $last, '... and after fast_forward above it');
-is($to->state_of("SELECT put('$resource', $high, 'moved')"), '00000', '... with which the new holder writes');
+is($to->state_of("SELECT put('$resource', $asleep, 'late')"), 'TK001', '... so who held it on the old shard is refused here, too');
+is($to->state_of("SELECT put('$resource', $high, 'moved')"), '00000', '... and the new holder writes');
 
 # What fencing is for: without the line that binds, the late write is accepted.
 foreach my $node (@shards)

@@ -48,8 +48,9 @@ def ask(sql, *arguments):
 
 @contextmanager
 def fenced(resource, token):
-    """atomic(), bound to the lease: every write of a holder stands in such a block."""
-    with transaction.atomic():
+    """atomic(), bound to the lease: every write of a holder stands in such a block. Durable: inside of another block it
+    would see what that has seen, which may be older than the lease, and could not be tried again."""
+    with transaction.atomic(durable=True):
         ask("SELECT fencing.bind(%s, %s)", resource, token)  # fencing: first in every transaction
         yield
 
@@ -86,7 +87,7 @@ def write(resource, token, holder, body):
                 report.save()
             return
         except DatabaseError as error:
-            if error.__cause__.pgcode not in ("40001", "40P01"):
+            if getattr(error.__cause__, "pgcode", None) not in ("40001", "40P01"):
                 raise
 
 
@@ -109,7 +110,7 @@ def main(resource, holder, ttl):
         print("written", flush=True)
         return 0
     except DatabaseError as error:
-        print("refused", error.__cause__.pgcode, flush=True)
+        print("refused", getattr(error.__cause__, "pgcode", error), flush=True)
         return 1
     finally:
         stop.set()
