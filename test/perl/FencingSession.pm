@@ -151,6 +151,16 @@ sub state_of
 	return $self->{sqlstate};
 }
 
+# Cancel what the session waits for, by way of another one, and wait for the answer. The server forgets a cancel that comes in
+# the very instant in which a slice of a lock wait ends: it is sent again.
+sub cancel
+{
+	my ($self, $other) = @_;
+	until_true(sub { $other->get('SELECT pg_cancel_backend(' . $self->pid . ')'); return $self->answered(2); }, 60)
+	  or die "session $self->{pid} goes on\n";
+	return;
+}
+
 # Close the connection; does not return before the server process has ended, if it can.
 sub close
 {

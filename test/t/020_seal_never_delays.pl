@@ -136,8 +136,7 @@ sub commits_go_on
 			$commits++;
 		}
 		my $complete = time >= $end && !$other->answered(0);
-		$watcher->get('SELECT pg_cancel_backend(' . $other->pid . ')');
-		$other->wait(30);
+		$other->cancel($watcher);
 		next if !$complete;
 		$best = $worst if $worst < $best;
 		last if $best < 0.2;

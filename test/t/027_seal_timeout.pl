@@ -56,13 +56,6 @@ sub is_waiting
 	return until_true(sub { $watcher->get($sql) eq '1' }, 30);
 }
 
-# The server forgets a cancel that comes in the very instant in which a slice of the wait ends: it is sent again.
-sub cancel
-{
-	until_true(sub { $watcher->get('SELECT pg_cancel_backend(' . $session->pid . ')'); return $session->answered(2); }, 60);
-	return;
-}
-
 # What ends the wait: settings, or something that is done; the SQLSTATE, and after how many seconds at least.
 my $long = q(SET fencing.seal_timeout = '1 min'; SET lock_timeout = 0; SET statement_timeout = 0);
 my @ends = (
@@ -70,7 +63,7 @@ my @ends = (
 	['a shorter lock_timeout', q(SET lock_timeout = '400 ms'), undef, '55P03', 0.4],
 	['fencing.seal_timeout, where lock_timeout is longer', q(SET lock_timeout = '50 s'; SET fencing.seal_timeout = '400 ms'), undef, '55P03', 0.4],
 	['fencing.seal_timeout, as statement_timeout does not reach a COMMIT', q(SET statement_timeout = '200 ms'; SET fencing.seal_timeout = '900 ms'), undef, '55P03', 0.9],
-	['pg_cancel_backend', '', \&cancel, '57014', 0],
+	['pg_cancel_backend', '', sub { $session->cancel($watcher) }, '57014', 0],
 	['the end of what it waits for', '', sub { $holder->get('ROLLBACK') }, '00000', 0],
 	['pg_terminate_backend', '', sub { $watcher->get('SELECT pg_terminate_backend(' . $session->pid . ')') }, 'lost', 0]);
 
@@ -175,7 +168,7 @@ foreach my $case (
 		$holder->get("BEGIN; $grant");
 		$session->send($last);
 		ok(is_waiting(), "$name waits");
-		cancel() if $how eq '57014';
+		$session->cancel($watcher) if $how eq '57014';
 		$session->wait(60);
 		is($session->sqlstate, $how, "... until it is ended with $how") or diag($session->errors);
 		as_before($name);

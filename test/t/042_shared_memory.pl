@@ -185,8 +185,7 @@ foreach my $waiter (@waiting)
 	ok(until_true(sub { $admin->get("SELECT wait_event IS NOT NULL FROM pg_stat_activity WHERE pid = $pid") eq 't' }), 'waits');
 }
 my ($head, @others) = @waiting;
-$admin->get('SELECT pg_cancel_backend(' . $head->pid . ')');
-$head->wait;
+$head->cancel($admin);
 is($head->sqlstate, '57014', 'a waiting call can be cancelled');
 foreach my $waiter (@others)
 {

@@ -61,9 +61,8 @@ sleeps($second);
 $first->get("SELECT fencing.release('job-1', $next)");
 is_granted($second, $next, 'the next release wakes the next in the queue');
 ok(!$elsewhere->answered(0.01), 'who waits for another resource waits on');
-$admin->get('SELECT pg_cancel_backend(' . $elsewhere->pid . ')');
-ok($elsewhere->answered(30), '... until it is cancelled');
-is($elsewhere->sqlstate, '57014', '... with the server\'s own error');
+$elsewhere->cancel($admin);
+is($elsewhere->sqlstate, '57014', '... until it is cancelled');
 
 # ---- a fence that goes
 
