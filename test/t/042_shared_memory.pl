@@ -182,7 +182,7 @@ foreach my $waiter (@waiting)
 {
 	my $pid = $waiter->pid;
 	$waiter->send(q(SELECT token FROM fencing.acquire('baton', '1 hour', wait => '1 minute')));
-	ok(until_true(sub { $admin->get("SELECT wait_event IS NOT NULL FROM pg_stat_activity WHERE pid = $pid") eq 't' }), 'waits');
+	ok(until_true(sub { $admin->get("SELECT state = 'active' AND wait_event_type IN ('Lock', 'Extension') FROM pg_stat_activity WHERE pid = $pid") eq 't' }), 'waits');
 }
 my ($head, @others) = @waiting;
 $head->cancel($admin);
