@@ -118,9 +118,9 @@ SELECT 'warning', format('process %s', b.pid),
 FROM fencing.get_bindings() AS b WHERE b.lost AND b.sleeps
 
 UNION ALL
-SELECT 'error', lower(g.name), format('PUBLIC has %s, which the extension does not grant', string_agg(a.privilege_type, ', ')),
+SELECT 'error', lower(g.name), format('PUBLIC has %s, which the extension does not grant', string_agg(a.privilege_type, ', ' ORDER BY a.privilege_type)),
     concat(CASE WHEN a.grantor <> g.owner THEN format('SET ROLE %s; ', a.grantor::regrole) END,
-        format('REVOKE %s ON %s FROM PUBLIC;', string_agg(a.privilege_type, ', '), g.name),
+        format('REVOKE %s ON %s FROM PUBLIC;', string_agg(a.privilege_type, ', ' ORDER BY a.privilege_type), g.name),
         CASE WHEN a.grantor <> g.owner THEN ' RESET ROLE;' END)
 FROM grants AS g CROSS JOIN LATERAL aclexplode(g.acl) AS a
 WHERE a.grantee = 0 AND NOT EXISTS (SELECT FROM pg_init_privs AS i, aclexplode(i.initprivs) AS b
