@@ -37,6 +37,11 @@ extern "C" {
 #include "utils/builtins.h"
 }
 
+// The test of the wake-ups builds with more, so that who waits is woken or finds out too late.
+#ifndef FENCING_LOOK_EVERY_MS
+#define FENCING_LOOK_EVERY_MS look_every_ms
+#endif
+
 namespace fencing {
 
 namespace {
@@ -152,7 +157,7 @@ acquire(const Request &request)
 			granted = try_grant(request, lock, alone ? lock_slice_ms : Min(lock_slice_ms, left_ms));
 		if (granted || left_ms == 0)
 			break;
-		wait_for_change(lock, Min(look_every_ms, left_ms));
+		wait_for_change(lock, Min(FENCING_LOOK_EVERY_MS, left_ms));
 	}
 	end_wait();
 	if (queued)

@@ -32,11 +32,7 @@ constexpr int lock_slice_ms = 50;
 
 // How long everything but acquire waits for other transactions, and how often it looks.
 constexpr int longest_wait_ms = 1000;
-// The test of the wake-ups builds with more, so that who waits finds out by being woken or not at all.
-#ifndef FENCING_LOOK_EVERY_MS
-#define FENCING_LOOK_EVERY_MS 5
-#endif
-constexpr int look_every_ms = FENCING_LOOK_EVERY_MS;
+constexpr int look_every_ms = 5;
 
 struct ResourceLock {
 	LOCKTAG bucket;
