@@ -34,11 +34,15 @@ sub sleeps
 	return $node->poll_query_until('postgres', 'SELECT wait_event_type FROM pg_stat_activity WHERE pid = ' . $session->pid, 'Extension');
 }
 
-# Half of the time that it waits at most.
+# A third of the time that it waits at most. Who is not woken once would be waited for in each of the cases that follow.
 sub is_granted
 {
 	my ($session, $above, $name) = @_;
-	ok($session->answered(30), $name) or return;
+	if (!ok($session->answered(20), $name))
+	{
+		$node->stop('immediate');
+		exit 1;
+	}
 	cmp_ok($session->answer, '>', $above, '... and has the next token');
 	return;
 }
