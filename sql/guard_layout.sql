@@ -1,5 +1,8 @@
 -- The guard puts the token of the transaction into a row wherever its column stands, and into nothing else: behind columns of
 -- varying length, of each alignment, empty, dropped or younger than the row.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS fencing;
+RESET client_min_messages;
 CREATE TABLE layout (
 	flag "char", note text, small smallint, gone int, key text, day date, token bigint, amount numeric, tail "char",
 	id int PRIMARY KEY);

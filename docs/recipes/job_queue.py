@@ -8,9 +8,8 @@
 #
 # Choose a job with a plain SELECT, then run_job(). It answers 'busy' when somebody else has the job, 'stale' when
 # somebody else has taken it over meanwhile, 'stopped' when the work has not been finished, else 'done', also for a job
-# that does not exist. `work` gets
-# the payload and an Event, and returns whether it has finished. It has to look at the event now and then, and to
-# stop when it is set: the lease may be lost.
+# that does not exist. `work` gets the payload and an Event, and returns whether it has finished. It has to look at the
+# event now and then, and to stop when it is set: the lease may be lost.
 import threading
 import psycopg
 
