@@ -7,6 +7,11 @@
 // in a crash and be issued again. Here everybody flushes up to the page's LSN, which covers every
 // value up to the logged one; nearly always that is flushed already.
 //
+// Nobody would have to wait if the next record were written long before it is needed: so that is
+// done, once the record before it is on disk, which covers the values up to then. log_cnt tells
+// which of the two records a value needs: log_ahead or more are left only where the older one
+// covers it still.
+//
 // nextval() itself gives its transaction an id when it writes WAL, whose commit record would be one
 // more flush. A draw of ours needs none: it is durable before the transaction ends.
 
@@ -29,17 +34,30 @@ namespace fencing {
 
 namespace {
 
-// How many values are logged ahead. A crash skips at most as many.
+// How many values a record covers beyond the one before it. A crash skips at most twice as many.
 constexpr std::int64_t log_ahead = 256;
+
+// The command id of a sequence's tuple, which nobody reads, once something was logged ahead by us.
+// ALTER SEQUENCE copies log_cnt into new storage (SET LOGGED does, and AS its own type), but logs
+// the position at which the sequence stands, so that nothing is logged ahead although log_cnt says
+// so; and it writes 0 here.
+constexpr CommandId our_record = 1;
+
+HeapTupleHeader
+tuple_on(Page page)
+{
+	ItemId item = PageGetItemId(page, FirstOffsetNumber);
+
+	return reinterpret_cast<HeapTupleHeader>(PageGetItem(page, item));
+}
 
 Form_pg_sequence_data
 position_on(Page page)
 {
-	ItemId item = PageGetItemId(page, FirstOffsetNumber);
-	auto *header = reinterpret_cast<HeapTupleHeader>(PageGetItem(page, item));
+	HeapTupleHeader tuple = tuple_on(page);
 
 	return reinterpret_cast<Form_pg_sequence_data>(
-		reinterpret_cast<char *>(header) + header->t_hoff);
+		reinterpret_cast<char *>(tuple) + tuple->t_hoff);
 }
 
 Buffer
@@ -57,9 +75,10 @@ void
 log_position(Relation sequence, Buffer buffer, std::int64_t last_value)
 {
 	GenericXLogState *change = GenericXLogStart(sequence);
-	Form_pg_sequence_data position =
-		position_on(GenericXLogRegisterBuffer(change, buffer, GENERIC_XLOG_FULL_IMAGE));
+	Page image = GenericXLogRegisterBuffer(change, buffer, GENERIC_XLOG_FULL_IMAGE);
+	Form_pg_sequence_data position = position_on(image);
 
+	HeapTupleHeaderSetCmin(tuple_on(image), our_record);
 	position->last_value = last_value;
 	position->is_called = true;
 	position->log_cnt = 0;
@@ -67,13 +86,16 @@ log_position(Relation sequence, Buffer buffer, std::int64_t last_value)
 }
 
 // Whether replay would not restore a position at or above the next value: nothing is left of what
-// was logged ahead, or it was logged before the checkpoint from which replay begins.
+// was logged ahead, or it was logged before the checkpoint from which replay begins, or into other
+// storage.
 bool
 has_to_log(Page page)
 {
 	Form_pg_sequence_data position = position_on(page);
 
-	return position->log_cnt < 1 || !position->is_called || PageGetLSN(page) <= GetRedoRecPtr();
+	return position->log_cnt < 1 || !position->is_called ||
+		HeapTupleHeaderGetRawCommandId(tuple_on(page)) != our_record ||
+		PageGetLSN(page) <= GetRedoRecPtr();
 }
 
 void
@@ -154,19 +176,30 @@ draw_value(Relation sequence, const FormData_pg_sequence &options, std::int64_t 
 	// and with a redo pointer beyond what was logged ahead.
 	MarkBufferDirty(buffer);
 
-	std::int64_t ahead = position->log_cnt - 1;
+	std::int64_t limit = (Min(most, options.seqmax) - value) / options.seqincrement;
+	std::int64_t covered = position->log_cnt - 1;
+	std::int64_t ahead = covered;
+	bool alone = has_to_log(page);
 
-	if (has_to_log(page)) {
-		ahead = Min(log_ahead, (Min(most, options.seqmax) - value) / options.seqincrement);
-		log_position(sequence, buffer, value + ahead * options.seqincrement);
+	if (alone) {
+		ahead = Min(log_ahead - 1, limit);
 	} else {
-		FENCING_STOP_POINT("draw_unlogged");
+		FENCING_STOP_POINT("draw_covered");
+		// Only when what covers this value and those up to `covered` is on disk: nobody waits for
+		// it any more.
+		if (covered < log_ahead && !XLogNeedsFlush(PageGetLSN(page)))
+			ahead = Min(covered + log_ahead, limit);
 	}
+	if (alone || ahead != covered)
+		log_position(sequence, buffer, value + ahead * options.seqincrement);
 	// The page itself stands at the value; only WAL knows the position ahead.
 	position->last_value = value;
 	position->is_called = true;
 	position->log_cnt = ahead;
-	unlock_and_flush(buffer);
+	if (ahead < log_ahead)
+		unlock_and_flush(buffer);
+	else
+		UnlockReleaseBuffer(buffer);
 	return value;
 }
 

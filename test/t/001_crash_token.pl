@@ -4,8 +4,9 @@
 # Each crash round checks one way of drawing that leaves WAL unflushed in a plain nextval(). The first twenty
 # run the same on a plain sequence beside it, and that one has to fail: a test that cannot is worth nothing.
 # Caught here: no flush after the draw; a flush only by the caller that wrote the WAL record; a flush only at
-# commit, or only with synchronous_commit on; a fast_forward that is not flushed, or logged as a difference; draws from a
-# sequence that the running transaction has altered, whose ROLLBACK brings the old position back.
+# commit, or only with synchronous_commit on; a record written ahead that counts before it, or the one before it, is on disk;
+# log_cnt believed after the sequence has got new storage; a fast_forward that is not flushed, or logged as a difference; draws
+# from a sequence that the running transaction has altered, whose ROLLBACK brings the old position back.
 use strict;
 use warnings;
 
@@ -94,6 +95,16 @@ foreach my $round (1 .. 20)
 }
 cmp_ok($plain_reissued, '>=', 1, "a plain sequence repeats committed values in the same rounds ($plain_reissued of 20)");
 
+# So many draws in a row: each record covers 256 values, and from the second on it is written long before they are needed.
+foreach my $count (1, 2, 3, 255 .. 259, 511 .. 515, 767 .. 771)
+{
+	my $drawer = FencingSession->new($node);
+	$drawer->get('BEGIN');
+	seen($drawer->get("SELECT max(fencing.next_token()) FROM generate_series(1, $count)"));
+	crash_and_restart();
+	next_is_greater("the last of $count drawn in a row is not issued again");
+}
+
 # One crash for each other way to see a token.
 my @cases = (
 	['drawn in an open transaction', 'BEGIN', 'SELECT fencing.next_token()'],
@@ -119,7 +130,13 @@ my @cases = (
 	['what fast_forward returned, a byte away from where it stood', ('SELECT fencing.next_token()') x 3,
 		'SELECT fencing.fast_forward(:highest + 256)'],
 	['what fast_forward returned with synchronous_commit off', 'SET synchronous_commit = off',
-		'SELECT fencing.fast_forward(:highest + 1000)']);
+		'SELECT fencing.fast_forward(:highest + 1000)'],
+	# The server copies log_cnt, but not the record that it counts.
+	['drawn after ALTER SEQUENCE ... AS its own type', 'ALTER SEQUENCE fencing.token_seq MAXVALUE 9007199254740992',
+		'SELECT fencing.next_token()', 'ALTER SEQUENCE fencing.token_seq AS bigint', 'SELECT fencing.next_token()']);
+push @cases, ['drawn after ALTER SEQUENCE ... SET LOGGED', 'SELECT fencing.next_token()',
+	'ALTER SEQUENCE fencing.token_seq SET UNLOGGED', 'ALTER SEQUENCE fencing.token_seq SET LOGGED', 'SELECT fencing.next_token()']
+  if $node->pg_version >= 15; # with which sequences can be unlogged
 foreach my $case (@cases)
 {
 	my ($name, @statements) = @$case;
