@@ -106,6 +106,21 @@ find_server() {
 	export PG_CONFIG
 }
 
+# node_packages PROGRAM TO: TO/node_modules, as the lock file in the folder of the program says. By root, whose npm knows the
+# way to the registry; where there is no network, from what FENCING_NPM holds of that name.
+node_packages() {
+	mkdir -p "$2" || return
+	if [ -n "${FENCING_NPM:-}" ]; then
+		cp -r "$FENCING_NPM/${1##*/}/node_modules" "$2"
+		return
+	fi
+	cp "$1"/package*.json "$2" &&
+		timeout 300 npm ci --prefix "$2" --ignore-scripts --no-audit --no-fund >"$2/npm.log" 2>&1 && return
+	cat "$2/npm.log"
+	say "no packages for ${1##*/} from the npm registry"
+	return 1
+}
+
 # copy_tree FROM TO: the files that belong to the tree, changed and new ones included. Nothing that was
 # built: objects of another major look up to date to make, and a server refuses such a library.
 copy_tree() {
