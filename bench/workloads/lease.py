@@ -15,6 +15,7 @@ FOLK = "advisory lock, nextval, INSERT or UPDATE"
 ETCD = "etcd"
 ZOOKEEPER = "ZooKeeper"
 REDIS = "Redis, appendfsync always"
+UPDATE = "UPDATE of a row by its key, synchronous_commit = off"
 
 RESOURCES = 10_000
 
@@ -27,6 +28,7 @@ SURVIVES = {
     ETCD: "the grant and the revision; nothing at the storage",
     ZOOKEEPER: "the node until its session ends, the sequence number; nothing at the storage",
     REDIS: "the key until it expires, the counter; nothing at the storage",
+    UPDATE: "no grant: the least that a server does for a row that changes",
 }
 
 # The time to live has passed when the resource comes up again, so that each call is a grant.
@@ -77,6 +79,12 @@ END $$"""
 FOLK_SCRIPT = f"""
     \\set number random(1, {RESOURCES})
     SELECT folk_acquire('job-' || :number);
+"""
+
+# The floor of a grant that waits for no disk.
+UPDATE_SCRIPT = f"""
+    \\set number random(1, {RESOURCES})
+    UPDATE plain_lease SET acquired_at = clock_timestamp() WHERE resource = 'job-' || :number;
 """
 
 
@@ -144,6 +152,11 @@ def acquire(session, size, _library):
     def ours(clients, **settings):
         return run(clients, ACQUIRE_SCRIPT, "fencing.token_seq", "fencing.fence", **settings)
 
+    def update(clients):
+        figures, _ = pgbench(UPDATE_SCRIPT, clients, size, synchronous_commit="off")
+        session.query("VACUUM plain_lease")
+        return figures
+
     with ExitStack() as stack:
         others = {}
         for name, start in ((ETCD, services.etcd), (ZOOKEEPER, services.zookeeper), (REDIS, services.redis)):
@@ -159,6 +172,7 @@ def acquire(session, size, _library):
                     RELAXED: lambda: ours(clients, **relaxed),
                     UPSERT: lambda: run(clients, UPSERT_SCRIPT, "plain_token", "plain_lease"),
                     FOLK: lambda: run(clients, FOLK_SCRIPT, "folk_token", "folk_lease"),
+                    UPDATE: lambda: update(clients),
                     **{
                         name: (lambda other=other: other.run(size, clients))
                         for name, other in others.items()
@@ -171,6 +185,8 @@ def acquire(session, size, _library):
                     Comparison(ACQUIRE, ZOOKEEPER, at_least(1.3) if many else None),
                     Comparison(ACQUIRE, REDIS),
                     Comparison(RELAXED, REDIS, at_least(1.3) if clients == 32 else None),
+                    Comparison(RELAXED, UPDATE),
+                    Comparison(UPDATE, REDIS),
                 ],
                 notes=SURVIVES,
                 note="what survives a crash",
