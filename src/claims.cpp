@@ -7,6 +7,7 @@
 
 #include "claims.h"
 
+#include "arguments.h"
 #include "bindings.h"
 
 extern "C" {
@@ -49,7 +50,9 @@ struct Claims {
 Claims claims = {};
 
 constexpr std::size_t fewest_slots = 64;
+constexpr std::size_t first_chunk = 1024; // most transactions claim one resource or a few
 constexpr std::size_t chunk_size = 8192;
+static_assert(first_chunk >= MAXALIGN(sizeof(Claim) + VARHDRSZ + longest_resource));
 
 std::uint32_t
 hash_of(std::string_view resource)
@@ -114,11 +117,15 @@ new_claim(std::string_view resource)
 	std::size_t size = MAXALIGN(sizeof(Claim) + VARHDRSZ + resource.size());
 
 	if (claims.room_left < size) {
-		claims.room = static_cast<char *>(allocate(chunk_size));
-		claims.room_left = chunk_size;
+		std::size_t chunk = claims.count == 0 ? first_chunk : chunk_size;
+
+		claims.room = static_cast<char *>(MemoryContextAlloc(TopTransactionContext, chunk));
+		claims.room_left = chunk;
 	}
 
 	auto *claim = reinterpret_cast<Claim *>(claims.room);
+
+	*claim = {};
 	auto *name = reinterpret_cast<text *>(claim + 1);
 
 	claims.room += size;

@@ -56,8 +56,7 @@ position_on(Page page)
 {
 	HeapTupleHeader tuple = tuple_on(page);
 
-	return reinterpret_cast<Form_pg_sequence_data>(
-		reinterpret_cast<char *>(tuple) + tuple->t_hoff);
+	return reinterpret_cast<Form_pg_sequence_data>(reinterpret_cast<char *>(tuple) + tuple->t_hoff);
 }
 
 Buffer
