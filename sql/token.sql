@@ -129,6 +129,17 @@ SELECT fencing.next_token();
 \echo :LAST_ERROR_SQLSTATE
 ALTER SEQUENCE fencing.token_seq SET LOGGED;
 SELECT fencing.next_token() > 4005 AS greater;
+-- The record of the epoch, which only who enters an epoch writes.
+ALTER SEQUENCE fencing.origin_seq SET UNLOGGED;
+SELECT fencing.next_token() > 4005 AS greater;
+SELECT fencing.fast_forward(1::bigint << 40);
+\echo :LAST_ERROR_SQLSTATE
+ALTER SEQUENCE fencing.origin_seq SET LOGGED;
+BEGIN;
+ALTER SEQUENCE fencing.origin_seq INCREMENT BY 1;
+SELECT fencing.fast_forward(1::bigint << 40);
+\echo :LAST_ERROR_SQLSTATE
+ROLLBACK;
 
 -- Two faults at a time: cured one after the other.
 ALTER SEQUENCE fencing.token_seq CACHE 5 CYCLE;

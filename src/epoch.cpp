@@ -141,6 +141,22 @@ enter_epoch(Relation tokens, const FormData_pg_sequence &options, std::int64_t a
 	Entry entry = {identity_of(sequence), compat::running_timeline(), sequence_value(sequence),
 		at_least, core::epoch_of(options.seqmax), 0};
 	Relation origin = open_sequence(own_relation("origin_seq"));
+
+	// What is recorded would be lost, and the epoch entered again by who does not know of it.
+	if (origin->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT)
+		ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				errmsg("sequence fencing.origin_seq could lose the epoch"),
+				errdetail("It is unlogged: a crash sets it back to its start."),
+				errhint("ALTER SEQUENCE fencing.origin_seq SET LOGGED;")));
+	if (compat::has_new_storage(origin))
+		ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				errmsg("sequence fencing.origin_seq could lose the epoch"),
+				errdetail(
+					"It was changed by the running transaction, whose ROLLBACK would bring its "
+					"old position back."),
+				errhint("COMMIT its ALTER SEQUENCE or TRUNCATE ... RESTART IDENTITY first.")));
 	// The record first: should a crash come between the two, the next life of the server finds the
 	// same epoch in it, and moves the sequence there.
 	bool changed = change_value(origin, record_epoch, &entry);

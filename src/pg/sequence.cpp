@@ -37,12 +37,6 @@ namespace {
 // How many values a record covers beyond the one before it. A crash skips at most twice as many.
 constexpr std::int64_t log_ahead = 256;
 
-// The command id of a sequence's tuple, which nobody reads, once something was logged ahead by us.
-// ALTER SEQUENCE copies log_cnt into new storage (SET LOGGED does, and AS its own type), but logs
-// the position at which the sequence stands, so that nothing is logged ahead although log_cnt says
-// so; and it writes 0 here.
-constexpr CommandId our_record = 1;
-
 HeapTupleHeader
 tuple_on(Page page)
 {
@@ -59,12 +53,26 @@ position_on(Page page)
 	return reinterpret_cast<Form_pg_sequence_data>(reinterpret_cast<char *>(tuple) + tuple->t_hoff);
 }
 
+// Under our records the command id of the tuple, which nobody reads, tells of the page's LSN. Else
+// what log_cnt counts is in no record: ALTER SEQUENCE copies it into new storage (SET LOGGED does,
+// and AS its own type), CREATE DATABASE copies the page, and both log the position at which it
+// stands.
+CommandId
+mark_of(Page page)
+{
+	return static_cast<CommandId>(PageGetLSN(page)) | 1;
+}
+
+// Dirty before the redo pointer is read: a checkpoint that begins after that finds the page dirty,
+// and waits for its lock. One that found it clean would complete without what is done here, and with
+// a redo pointer beyond what was logged ahead.
 Buffer
 lock_page(Relation sequence)
 {
 	Buffer buffer = ReadBuffer(sequence, 0);
 
 	LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
+	MarkBufferDirty(buffer);
 	return buffer;
 }
 
@@ -74,26 +82,28 @@ void
 log_position(Relation sequence, Buffer buffer, std::int64_t last_value)
 {
 	GenericXLogState *change = GenericXLogStart(sequence);
-	Page image = GenericXLogRegisterBuffer(change, buffer, GENERIC_XLOG_FULL_IMAGE);
-	Form_pg_sequence_data position = position_on(image);
+	Form_pg_sequence_data position =
+		position_on(GenericXLogRegisterBuffer(change, buffer, GENERIC_XLOG_FULL_IMAGE));
 
-	HeapTupleHeaderSetCmin(tuple_on(image), our_record);
 	position->last_value = last_value;
 	position->is_called = true;
 	position->log_cnt = 0;
 	(void)GenericXLogFinish(change);
+
+	Page page = BufferGetPage(buffer);
+
+	HeapTupleHeaderSetCmin(tuple_on(page), mark_of(page));
 }
 
 // Whether replay would not restore a position at or above the next value: nothing is left of what
-// was logged ahead, or it was logged before the checkpoint from which replay begins, or into other
-// storage.
+// was logged ahead, or it was logged before the checkpoint from which replay begins, or not by us.
 bool
 has_to_log(Page page)
 {
 	Form_pg_sequence_data position = position_on(page);
 
 	return position->log_cnt < 1 || !position->is_called ||
-		HeapTupleHeaderGetRawCommandId(tuple_on(page)) != our_record ||
+		HeapTupleHeaderGetRawCommandId(tuple_on(page)) != mark_of(page) ||
 		PageGetLSN(page) <= GetRedoRecPtr();
 }
 
@@ -170,11 +180,6 @@ draw_value(Relation sequence, const FormData_pg_sequence &options, std::int64_t 
 		return 0;
 	}
 
-	// Before the redo pointer is read: a checkpoint that begins after that finds the page dirty, and
-	// waits for its lock. One that found it clean would complete without the value that is drawn here,
-	// and with a redo pointer beyond what was logged ahead.
-	MarkBufferDirty(buffer);
-
 	std::int64_t limit = (Min(most, options.seqmax) - value) / options.seqincrement;
 	std::int64_t covered = position->log_cnt - 1;
 	std::int64_t ahead = covered;
@@ -208,16 +213,17 @@ std::int64_t
 raise_sequence(Relation sequence, const FormData_pg_sequence &options, std::int64_t above)
 {
 	Buffer buffer = lock_page(sequence);
-	Form_pg_sequence_data position = position_on(BufferGetPage(buffer));
+	Page page = BufferGetPage(buffer);
+	Form_pg_sequence_data position = position_on(page);
 	std::int64_t issued =
 		position->is_called ? position->last_value : position->last_value - options.seqincrement;
 
-	if (issued < above) {
-		log_position(sequence, buffer, above);
-		issued = above;
+	// Also when nothing is raised: nextval() may have come here without a record, and what was drawn
+	// may not be flushed yet. A crash would take the promise back.
+	if (issued < above || (position->is_called && has_to_log(page))) {
+		issued = Max(issued, above);
+		log_position(sequence, buffer, issued);
 	}
-	// Also when nothing was raised: the value may come from a draw that is not flushed yet, and a
-	// crash would take the promise back.
 	unlock_and_flush(buffer);
 	return issued;
 }

@@ -134,8 +134,12 @@ my @cases = (
 	# The server copies log_cnt, but not the record that it counts.
 	['drawn after ALTER SEQUENCE ... AS its own type', 'ALTER SEQUENCE fencing.token_seq MAXVALUE 9007199254740992',
 		'SELECT fencing.next_token()', 'ALTER SEQUENCE fencing.token_seq AS bigint', 'SELECT fencing.next_token()']);
-push @cases, ['drawn after ALTER SEQUENCE ... SET LOGGED', 'SELECT fencing.next_token()',
-	'ALTER SEQUENCE fencing.token_seq SET UNLOGGED', 'ALTER SEQUENCE fencing.token_seq SET LOGGED', 'SELECT fencing.next_token()']
+push @cases,
+  ['drawn after ALTER SEQUENCE ... SET LOGGED', 'SELECT fencing.next_token()',
+	'ALTER SEQUENCE fencing.token_seq SET UNLOGGED', 'ALTER SEQUENCE fencing.token_seq SET LOGGED', 'SELECT fencing.next_token()'],
+  ['what fast_forward returned after ALTER SEQUENCE ... SET LOGGED and nextval()', 'SELECT fencing.next_token()',
+	'ALTER SEQUENCE fencing.token_seq SET UNLOGGED', 'ALTER SEQUENCE fencing.token_seq SET LOGGED',
+	q(SELECT nextval('fencing.token_seq') IS NULL), 'SELECT fencing.fast_forward(1)']
   if $node->pg_version >= 15; # with which sequences can be unlogged
 foreach my $case (@cases)
 {
@@ -166,6 +170,22 @@ foreach my $case (@cases)
 	ok(until_true(sub { $drawer->state_of('SELECT 1') eq 'lost' }), 'the death of one backend ends all sessions');
 	$node->poll_query_until('postgres', 'SELECT 1', '1') or die "the server did not come back\n";
 	next_is_greater('kill -9 of one unrelated backend: not issued again');
+}
+
+# A database takes the place of the one that it was copied from: by its OID it is the same, and goes on in the same epoch.
+if ($node->pg_version >= 15)
+{
+	my $oid = $node->safe_psql('postgres', <<'SQL');
+CREATE DATABASE replaced;
+SELECT oid FROM pg_database WHERE datname = 'replaced';
+SQL
+	my $last = $node->safe_psql('replaced', 'CREATE EXTENSION fencing; SELECT max(fencing.next_token()) FROM generate_series(1, 3)');
+	$node->safe_psql('postgres', $_)
+	  foreach 'CREATE DATABASE copy TEMPLATE replaced', 'DROP DATABASE replaced', "CREATE DATABASE replaced TEMPLATE copy OID $oid";
+	my $drawn = $node->safe_psql('replaced', 'SELECT max(fencing.next_token()) FROM generate_series(1, 3)');
+	is($drawn, $last + 3, 'a copy with the OID of its source goes on where that stood');
+	crash_and_restart();
+	cmp_ok($node->safe_psql('replaced', 'SELECT fencing.next_token()'), '>', $drawn, 'and issues nothing again after a crash');
 }
 
 # ALTER SEQUENCE ... ROLLBACK brings the old positions back, with the tokens drawn meanwhile: no draw then.

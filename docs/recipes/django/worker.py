@@ -1,5 +1,5 @@
-# worker.py RESOURCE HOLDER TTL_SECONDS: writes a report under a lease, with Django 3.2. The page beside
-# says what to mind.
+# worker.py RESOURCE HOLDER TTL_SECONDS: writes a report under a lease, with Django 3.2 or later. The page
+# beside says what to mind.
 import os
 import select
 import sys
@@ -11,11 +11,15 @@ from django.conf import settings
 from django.db import DatabaseError, connection, models, transaction
 
 if not settings.configured:  # a management command of yours has the settings of your project
-    from psycopg2.extensions import ISOLATION_LEVEL_REPEATABLE_READ
+    try:
+        from django.db.backends.postgresql.psycopg_any import IsolationLevel
+        REPEATABLE_READ = IsolationLevel.REPEATABLE_READ
+    except ImportError:  # before Django 4.2
+        from psycopg2.extensions import ISOLATION_LEVEL_REPEATABLE_READ as REPEATABLE_READ
     settings.configure(DATABASES={"default": {
         "ENGINE": "django.db.backends.postgresql", "HOST": os.environ["PGHOST"], "PORT": os.environ["PGPORT"],
         "USER": os.environ["PGUSER"], "NAME": os.environ["PGDATABASE"],
-        "OPTIONS": {"isolation_level": ISOLATION_LEVEL_REPEATABLE_READ}}})
+        "OPTIONS": {"isolation_level": REPEATABLE_READ}}})
     django.setup()
 
 
@@ -87,8 +91,13 @@ def write(resource, token, holder, body):
                 report.save()
             return
         except DatabaseError as error:
-            if getattr(error.__cause__, "pgcode", None) not in ("40001", "40P01"):
+            if sqlstate(error) not in ("40001", "40P01"):
                 raise
+
+
+def sqlstate(error):
+    """psycopg 3, which Django takes since 4.2 where it is there, says sqlstate, psycopg2 pgcode."""
+    return getattr(error.__cause__, "sqlstate", None) or getattr(error.__cause__, "pgcode", None)
 
 
 def main(resource, holder, ttl):
@@ -110,7 +119,7 @@ def main(resource, holder, ttl):
         print("written", flush=True)
         return 0
     except DatabaseError as error:
-        print("refused", getattr(error.__cause__, "pgcode", error), flush=True)
+        print("refused", sqlstate(error) or error, flush=True)
         return 1
     finally:
         stop.set()
