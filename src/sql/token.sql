@@ -20,7 +20,7 @@ DROP FUNCTION fencing.record_origin();
 CREATE FUNCTION fencing.next_token() RETURNS bigint
 LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'fencing_next_token';
 COMMENT ON FUNCTION fencing.next_token() IS
-'Draws a token, greater than every token handed out before by this database, and durable before it is returned, whatever becomes of the transaction. Errors: 55000 when fencing.token_seq has options that could issue a value twice, or was created or rewritten by the running transaction; 2200H when it is used up, or ends before the epoch (token >> 40) that the database has entered; 25006 in a read-only transaction and on a standby. Needs EXECUTE, and no right on the sequence.';
+'Draws a token, greater than every token handed out before by this database, and durable before it is returned, whatever becomes of the transaction. Errors: 55000 when fencing.token_seq has options that could issue a value twice, or was created or rewritten by the running transaction, or when fencing.origin_seq could lose the epoch that begins; 2200H when it is used up, or ends before the epoch (token >> 40) that the database has entered; 25006 in a read-only transaction and on a standby. Needs EXECUTE, and no right on the sequence.';
 
 CREATE FUNCTION fencing.fast_forward(above bigint) RETURNS bigint
 LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'fencing_fast_forward';
