@@ -28,9 +28,11 @@ as_root() {
 }
 
 # need PROBE PACKAGE [PROBE PACKAGE]...: note the packages whose probe (a command, or a file when it
-# starts with a slash) is not there. Probes and not package names: what was installed in another way serves.
+# starts with a slash) is not there. Probes and not package names: what was installed in another way serves,
+# but for what is root's alone, in a folder that only root's PATH has.
 missing_packages=()
 need() {
+	local PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 	while [ $# -gt 0 ]; do
 		case $1 in
 			/*) [ -e "$1" ] || missing_packages+=("$2") ;;
@@ -38,6 +40,14 @@ need() {
 		esac
 		shift 2
 	done
+}
+
+# need_of SCRIPT [ARGUMENT...]: note what that suite would install. Two suites must not install at the same time: who runs several at
+# once asks them first.
+need_of() {
+	local list
+	list=$(TEST_MISSING=1 FENCING_CONF="" "$@" </dev/null) || die "$1 does not say what it needs: $list"
+	[ -z "$list" ] || mapfile -t -O ${#missing_packages[@]} missing_packages <<<"$list"
 }
 
 update_package_lists() {
@@ -49,8 +59,12 @@ update_package_lists() {
 
 # Install what need() noted. The server's package would create and start a cluster of its own, others would
 # start their service, so for as long as the installation runs both are told not to; afterwards their settings
-# are as they were.
+# are as they were. With TEST_MISSING=1 only say what is missing, a line each, and end the script.
 install_missing() {
+	if [ -n "${TEST_MISSING:-}" ]; then
+		[ ${#missing_packages[@]} = 0 ] || printf '%s\n' "${missing_packages[@]}"
+		exit 0
+	fi
 	[ ${#missing_packages[@]} -gt 0 ] || return 0
 	local setting=/etc/postgresql-common/createcluster.conf policy=/usr/sbin/policy-rc.d kept log status=0
 	say "installing ${missing_packages[*]}"

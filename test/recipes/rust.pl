@@ -5,15 +5,17 @@
 use strict;
 use warnings;
 
+use Fcntl qw(LOCK_EX);
 use FencingRecipe;
 use FencingSession;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# Debian's packages of crates are a registry of their own. All programs here share what is compiled of them.
+# Debian's packages of crates are a registry of their own. All programs share what is compiled of them, with those of this
+# test on other servers as well.
 my @registry = map { ('--config', $_) } 'source.crates-io.replace-with = "debian"',
   'source.debian.directory = "/usr/share/cargo/registry"';
-$ENV{CARGO_TARGET_DIR} = PostgreSQL::Test::Utils::tempdir();
+$ENV{CARGO_TARGET_DIR} //= PostgreSQL::Test::Utils::tempdir();
 $ENV{CARGO_PROFILE_DEV_DEBUG} = 0;
 
 # The program of that folder's Cargo.toml.
@@ -21,7 +23,10 @@ sub build
 {
 	my ($folder) = @_;
 	my $program = PostgreSQL::Test::Utils::tempdir() . '/worker';
-	# To cargo all of them are one package, and it looks at times.
+	# To cargo all of them are one package, and it looks at times: one at a time, until it is copied.
+	mkdir $ENV{CARGO_TARGET_DIR};
+	open my $lock, '>', "$ENV{CARGO_TARGET_DIR}/one_at_a_time" or die "could not write to $ENV{CARGO_TARGET_DIR}: $!";
+	flock $lock, LOCK_EX or die "could not lock: $!";
 	utime undef, undef, "$folder/worker.rs" or die "could not touch $folder/worker.rs: $!";
 	system_or_bail('cargo', 'build', '--quiet', '--offline', @registry, '--manifest-path', "$folder/Cargo.toml");
 	system_or_bail('cp', "$ENV{CARGO_TARGET_DIR}/debug/worker", $program);
