@@ -68,6 +68,7 @@ install_missing() {
 	[ ${#missing_packages[@]} -gt 0 ] || return 0
 	local setting=/etc/postgresql-common/createcluster.conf policy=/usr/sbin/policy-rc.d kept log status=0
 	say "installing ${missing_packages[*]}"
+	exec 8>/run/lock/fencing-packages && flock 8 || return # of two at a time one fails
 	update_package_lists
 	kept=$(mktemp) log=$(mktemp)
 	if [ -e "$setting" ]; then
@@ -91,6 +92,7 @@ install_missing() {
 	fi
 	[ "$status" = 0 ] || cat "$log" >&2
 	rm -f "$log"
+	exec 8>&-
 	[ "$status" = 0 ] || die "could not install ${missing_packages[*]}"
 	missing_packages=()
 }
