@@ -135,6 +135,17 @@ SELECT object, problem FROM fencing.verify();
 SELECT cure FROM fencing.verify() \gexec
 :problems
 
+\echo the same beside a guard that is sound: that one stays as it is
+CREATE TRIGGER hole BEFORE INSERT ON app.task FOR EACH ROW EXECUTE FUNCTION fencing.guard('fence_token');
+CREATE TRIGGER broken BEFORE INSERT ON app.task FOR EACH ROW EXECUTE FUNCTION fencing.guard();
+CREATE TRIGGER whole BEFORE INSERT OR UPDATE OR DELETE ON app.task FOR EACH ROW EXECUTE FUNCTION fencing.guard('fence_token');
+DROP TRIGGER zz_fencing_guard_truncate ON app.task;
+SELECT * FROM fencing.verify();
+SELECT cure FROM fencing.verify() \gexec
+:problems
+SELECT guard, token_column, resource, source, mode FROM fencing.guards WHERE relation = 'app.task'::regclass ORDER BY 1;
+DROP TRIGGER whole ON app.task;
+
 \echo PUBLIC has more than the extension grants; as the owner of the database, and as a superuser
 GRANT EXECUTE ON FUNCTION fencing.acquire, fencing.prune TO PUBLIC;
 SELECT * FROM fencing.verify();

@@ -198,7 +198,8 @@ refusal_of(core::Verdict verdict, const text *resource, std::int64_t presented,
 			psprintf("fencing token was never issued for resource \"%s\"", name),
 			detail_of(presented, state, row),
 			state.fence == core::no_token
-				? "It was never acquired, or has been pruned or forgotten: acquire it."
+				? "It was never acquired, or has been pruned or forgotten: acquire it, or "
+				  "fencing.advance() it where tokens come from elsewhere."
 				: "Present the token that fencing.acquire() has returned.",
 			view_of(resource), presented, state.fence};
 	case core::Verdict::other_issuer:

@@ -293,8 +293,10 @@ acquire_request(FunctionCallInfo fcinfo)
 	request.holder = PG_ARGISNULL(2) ? nullptr : PG_GETARG_TEXT_PP(2);
 	request.wait_ms = wait_argument(fcinfo, 3);
 	request.steal = steal_argument(fcinfo, 4);
-	if (request.steal == Steal::same_holder)
-		require_argument(fcinfo, 2, "holder");
+	if (request.steal == Steal::same_holder && request.holder == nullptr)
+		ereport(ERROR,
+			(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("holder must not be NULL"),
+				errdetail("steal => 'same_holder' has to say which.")));
 	return request;
 }
 

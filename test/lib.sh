@@ -50,7 +50,9 @@ need_of() {
 	[ -z "$list" ] || mapfile -t -O ${#missing_packages[@]} missing_packages <<<"$list"
 }
 
+# Of two that install at a time one would fail: whoever begins here keeps the lock until its packages are there.
 update_package_lists() {
+	mkdir -p /run/lock && exec 8>/run/lock/fencing-packages && flock 8 || die "no lock for the packages"
 	[ -z "${lists_updated:-}" ] || return 0
 	command -v apt-get >/dev/null || die "missing: ${missing_packages[*]}, and there is no apt-get here"
 	apt-get update -qq </dev/null >&2 || die "apt-get update failed"
@@ -68,7 +70,6 @@ install_missing() {
 	[ ${#missing_packages[@]} -gt 0 ] || return 0
 	local setting=/etc/postgresql-common/createcluster.conf policy=/usr/sbin/policy-rc.d kept log status=0
 	say "installing ${missing_packages[*]}"
-	exec 8>/run/lock/fencing-packages && flock 8 || return # of two at a time one fails
 	update_package_lists
 	kept=$(mktemp) log=$(mktemp)
 	if [ -e "$setting" ]; then

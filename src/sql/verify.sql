@@ -45,6 +45,9 @@ SELECT CASE WHEN unable THEN 'warning' ELSE 'error' END, relation::text,
     CASE WHEN unable THEN NULL ELSE format('SELECT fencing.protect(%L%s);', top::regclass, options) END
 FROM ours, LATERAL (SELECT relkind = 'f' AND current_setting('server_version_num')::int < 160000 AS unable) AS server
 WHERE is_row AND NOT EXISTS (SELECT FROM ours AS u WHERE u.tgrelid = ours.tgrelid AND NOT u.is_row)
+    -- protect() replaces the guard of that name: where there is one, with what it has.
+    AND (tgname = 'zz_fencing_guard'
+        OR NOT EXISTS (SELECT FROM ours AS g WHERE g.tgrelid = ours.tgrelid AND g.is_row AND g.tgname = 'zz_fencing_guard'))
 
 UNION ALL
 SELECT 'error', relation::text, 'table has a TRUNCATE guard only', format('SELECT fencing.protect(%L%s);', relation, options)
@@ -52,8 +55,12 @@ FROM ours WHERE NOT is_row AND NOT EXISTS (SELECT FROM ours AS g WHERE g.tgrelid
 
 UNION ALL
 SELECT 'error', relation::text, format('trigger %I does not fire before every INSERT, UPDATE and DELETE of a row', tgname),
-    format('DROP TRIGGER %I ON %s; SELECT fencing.protect(%L%s);', tgname, relation, relation, options)
-FROM ours WHERE is_row AND tgparentid = 0 AND (tgtype & 31 <> 31 OR tgqual IS NOT NULL OR tgattr <> '')
+    concat(format('DROP TRIGGER %I ON %s;', tgname, relation),
+        -- A sound guard beside it stays as it is.
+        CASE WHEN NOT EXISTS (SELECT FROM ours AS g WHERE g.tgrelid = ours.tgrelid AND g.is_row AND g.tgtype & 31 = 31
+                AND g.tgqual IS NULL AND g.tgattr = '' AND g.fault IS NULL)
+            THEN format(' SELECT fencing.protect(%L%s);', relation, options) END)
+FROM ours WHERE is_row AND tgparentid = 0 AND fault IS NULL AND (tgtype & 31 <> 31 OR tgqual IS NOT NULL OR tgattr <> '')
 
 UNION ALL
 SELECT DISTINCT 'error', part.relation::text, format('trigger %I fires ALWAYS on %s, and not here', part.tgname, whole.relation),
