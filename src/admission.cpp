@@ -71,15 +71,22 @@ missing_hint(const TriggerData *data, const Guard *guard)
 	if (settings::has_left_over_token())
 		return "The setting fencing.token counts only in the transaction that sets it: BEGIN; SET "
 			   "LOCAL fencing.token = ...; the write; COMMIT.";
+	bool by_column = guard->column != 0 && guard->source == core::Source::any &&
+		!TRIGGER_FIRED_BY_DELETE(data->tg_event);
+
 	if (guard->resource != nullptr)
-		return "fencing.bind() the resource or SET LOCAL fencing.token in the transaction that "
-			   "writes: in autocommit each statement is one of its own.";
+		return by_column
+			? "Give the token column the token in the same statement, or fencing.bind() the "
+			  "resource or SET LOCAL fencing.token in the transaction that writes: in autocommit "
+			  "each statement is one of its own."
+			: "fencing.bind() the resource or SET LOCAL fencing.token in the transaction that "
+			  "writes: in autocommit each statement is one of its own.";
+	if (by_column)
+		return "Give the token column the token in the same statement, or SET LOCAL fencing.token "
+			   "in this transaction.";
 	if (TRIGGER_FIRED_BY_DELETE(data->tg_event))
 		return "SET LOCAL fencing.token in this transaction: a DELETE names no column.";
-	if (guard->source == core::Source::transaction)
-		return "SET LOCAL fencing.token in this transaction; the token column does not count.";
-	return "Give the token column the token in the same statement, or SET LOCAL fencing.token in "
-		   "this transaction.";
+	return "SET LOCAL fencing.token in this transaction; the token column does not count.";
 }
 
 const char *
