@@ -11,7 +11,7 @@ use IPC::Run;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils ();
 
-our @EXPORT = qw(build_conf default_version_conf fencing_conf fencing_node own_flush_conf preload_conf released_versions stop_point_conf);
+our @EXPORT = qw(build_conf default_version_conf fencing_conf fencing_node lose_standby own_flush_conf preload_conf released_versions stop_point_conf);
 
 # The configuration lines that point a server at the build under test. Empty without FENCING_CONF: then
 # the extension is installed in the server itself.
@@ -65,6 +65,18 @@ bgwriter_delay = 10s
 checkpoint_timeout = 1h
 autovacuum = off
 CONF
+}
+
+# lose_standby($node, $session): true once the commits of that session, a superuser's, wait for a standby that is not there.
+# They do only when the checkpointer has heard of it too, which may be later than the session; it looks before a checkpoint.
+sub lose_standby
+{
+	my ($node, $session) = @_;
+	$node->append_conf('postgresql.conf', "synchronous_standby_names = 'nobody'\n");
+	$node->reload;
+	FencingSession::until_true(sub { $session->get('SHOW synchronous_standby_names') eq 'nobody' }, 30) or return 0;
+	$session->get('CHECKPOINT');
+	return 1;
 }
 
 # The build with -DFENCING_STOP_POINTS (src/pg/stop_point.h).

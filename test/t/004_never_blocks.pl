@@ -351,11 +351,9 @@ foreach my $round (1 .. 20)
 is($early, 0, 'no grant is dated before the resource was free');
 
 # A commit that waits for a standby that is not there: others answer in time, also those that would steal.
-$node->append_conf('postgresql.conf', "synchronous_standby_names = 'nobody'\n");
-$node->reload;
-$holder->get(q(SET synchronous_commit = on));
 $_->get(q(SET synchronous_commit = local)) foreach $other, $watcher;
-ok(until_true(sub { $holder->get('SHOW synchronous_standby_names') eq 'nobody' }, 30), 'a synchronous standby is away');
+ok(lose_standby($node, $holder), 'a synchronous standby is away');
+$holder->get(q(SET synchronous_commit = on));
 $holder->send(q(SELECT token FROM fencing.acquire('stuck', '1 hour')));
 ok(until_true(sub { $watcher->get('SELECT wait_event FROM pg_stat_activity WHERE pid = ' . $holder->pid) eq 'SyncRep' }, 30),
 	'a grant is stuck in its commit');

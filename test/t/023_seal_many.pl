@@ -163,10 +163,8 @@ $session->get('BEGIN; SET LOCAL fencing.token = 1; INSERT INTO issued SELECT 32,
 is($session->state_of(q(PREPARE TRANSACTION 'few')), '00000', 'one over 20 can');
 is($session->state_of(q(COMMIT PREPARED 'few')), '00000', '... and be committed');
 
-$node->append_conf('postgresql.conf', "synchronous_standby_names = 'nobody'\n");
-$node->reload;
 $_->get(q(SET synchronous_commit = local)) foreach $other, $watcher;
-ok(until_true(sub { $session->get('SHOW synchronous_standby_names') eq 'nobody' }, 30), 'a synchronous standby is away');
+ok(lose_standby($node, $session), 'a synchronous standby is away');
 $session->get("BEGIN; SET LOCAL fencing.token = 1; INSERT INTO issued SELECT 33, n FROM unnest(ARRAY[$list]) n");
 $session->send('COMMIT');
 ok(until_true(sub { $watcher->get('SELECT wait_event FROM pg_stat_activity WHERE pid = ' . $session->pid) eq 'SyncRep' }, 30), 'a commit of 60 resources of one bucket is stuck');
