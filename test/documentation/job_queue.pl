@@ -9,6 +9,7 @@ use warnings;
 use FencingSession;
 use FencingTest;
 use IPC::Open3 qw(open3);
+use POSIX qw(WNOHANG);
 use PostgreSQL::Test::Utils;
 use Test::More;
 
@@ -137,6 +138,7 @@ END
 	my $status = $?;
 	foreach my $worker (@workers)
 	{
+		next if waitpid($worker->{process}, WNOHANG) != 0;    # has ended: the pid may be another's by now
 		kill 'KILL', $worker->{process};
 		waitpid $worker->{process}, 0;
 	}

@@ -9,6 +9,7 @@ use FencingSession;
 use FencingTest;
 use IO::Select;
 use IPC::Open3 qw(open3);
+use POSIX qw(WNOHANG);
 use PostgreSQL::Test::Utils;
 use Test::More;
 
@@ -69,7 +70,9 @@ sub line_of
 			return 0 if !IO::Select->new($worker->{out})->can_read(0.05);
 			return !sysread $worker->{out}, $worker->{text}, 4096, length $worker->{text};
 		}, 90);
-	return $worker->{text} =~ s/^([^\n]*)\n// ? $1 : '';
+	return $1 if $worker->{text} =~ s/^([^\n]*)\n//;
+	diag "a worker has ended, with status $?" if waitpid($worker->{process}, WNOHANG) > 0;
+	return '';
 }
 
 # A worker has finished, with this result; what came of it.
@@ -144,6 +147,7 @@ END
 	my $status = $?;
 	foreach my $worker (@workers)
 	{
+		next if waitpid($worker->{process}, WNOHANG) != 0;    # has ended: the pid may be another's by now
 		kill 'KILL', $worker->{process};
 		waitpid $worker->{process}, 0;
 	}
