@@ -42,7 +42,8 @@ script() {
 	good=$(grep -c '^ok ' "$work/$name.log") bad=$(grep -c '^not ok ' "$work/$name.log")
 	if [ "$status" != 0 ]; then
 		[ "$bad" != 0 ] || bad=1
-		for log in "$work"/tmp/log/* "$work"/tmp_check/log/*; do
+		# What went to standard error is there: the folder's name depends on the server's version.
+		for log in "$work"/log/* "$work"/tmp_check/log/*; do
 			[ -e "$log" ] || continue
 			say "==> $log"
 			tail -n 30 "$log"

@@ -108,7 +108,7 @@ sub late_writes
 	my ($self, $first, $second, $fail_over) = @_;
 	my %variant = (1 => '', 2 => '', 3 => 'not_advanced', 4 => 'unprotected');
 	my (%first, %second);
-	$first{$_} = $self->worker($first->(), $_, 'first', 4, $variant{$_}) foreach 1 .. 4;
+	$first{$_} = $self->worker($first->(), $_, 'first', 8, $variant{$_}) foreach 1 .. 4;
 	is(line_of($first{$_}), 'working on new', "shard $_: the first worker has the lock and works") foreach 1 .. 4;
 	my @tokens = $self->fence_of(1);
 	suspend($first{$_}) foreach 1 .. 4;

@@ -11,7 +11,7 @@ use IPC::Run;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils ();
 
-our @EXPORT = qw(build_conf default_version_conf fencing_conf fencing_node lose_standby own_flush_conf preload_conf released_versions stop_point_conf);
+our @EXPORT = qw(build_conf default_version_conf fencing_conf fencing_node back_again lose_standby own_flush_conf preload_conf released_versions stop_point_conf);
 
 # The configuration lines that point a server at the build under test. Empty without FENCING_CONF: then
 # the extension is installed in the server itself.
@@ -53,6 +53,16 @@ sub preload_conf
 		$library = "$destination$folder/fencing";
 	}
 	return "shared_preload_libraries = '$library'\n";
+}
+
+# back_again($node): wait until the server lets sessions in, after one of its processes has died. A psql that is sent away
+# does not read what it is given, and IPC::Run dies of that.
+sub back_again
+{
+	my ($node) = @_;
+	my @ready = ('pg_isready', '-q', '-h', $node->host, '-p', $node->port);
+	FencingSession::until_true(sub { system(@ready) == 0 }, 180, 0.05) or die "the server did not come back\n";
+	return;
 }
 
 # Nothing but a call's own flush brings WAL to disk.

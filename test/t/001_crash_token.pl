@@ -168,7 +168,7 @@ foreach my $case (@cases)
 	seen($drawer->get('SELECT fencing.next_token()'));
 	kill 'KILL', $victim->pid;
 	ok(until_true(sub { $drawer->state_of('SELECT 1') eq 'lost' }), 'the death of one backend ends all sessions');
-	$node->poll_query_until('postgres', 'SELECT 1', '1') or die "the server did not come back\n";
+	back_again($node);
 	next_is_greater('kill -9 of one unrelated backend: not issued again');
 }
 

@@ -95,7 +95,7 @@ sub wait_for_restart
 {
 	my ($session) = @_;
 	until_true(sub { $session->state_of('SELECT 1') eq 'lost' }) or die "the server goes on\n";
-	$server->poll_query_until('postgres', 'SELECT 1', '1') or die "the server did not come back\n";
+	back_again($server);
 	return;
 }
 

@@ -114,7 +114,7 @@ foreach my $how ('a crash', 'another', 'a clean restart', 'the death of one proc
 		$tokens->see($victim->get('SELECT fencing.next_token()'));
 		kill 'KILL', $victim->pid;
 		until_true(sub { $session->state_of('SELECT 1') eq 'lost' }) or die "the server goes on\n";
-		$server->poll_query_until('postgres', 'SELECT 1', '1') or die "the server did not come back\n";
+		back_again($server);
 		$session = FencingSession->new($server);
 	}
 	$tokens->begin_life;
