@@ -42,8 +42,8 @@ need() {
 	done
 }
 
-# need_of SCRIPT [ARGUMENT...]: note what that suite would install. Two suites must not install at the same time: who runs several at
-# once asks them first.
+# need_of SCRIPT [ARGUMENT...]: note what that suite would install. Two suites must not install at the same time: who runs
+# several at once asks them first.
 need_of() {
 	local list
 	list=$(TEST_MISSING=1 FENCING_CONF="" "$@" </dev/null) || die "$1 does not say what it needs: $list"

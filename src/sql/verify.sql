@@ -3,7 +3,8 @@
 CREATE FUNCTION fencing.verify(OUT severity text, OUT object text, OUT problem text, OUT cure text) RETURNS SETOF record
 LANGUAGE sql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $verify$
 WITH RECURSIVE ours AS (
-    SELECT t.*, t.tgrelid::regclass AS relation, t.tgfoid = 'fencing.guard()'::regprocedure AS is_row, c.relkind, c.relispartition,
+    SELECT t.*, t.tgrelid::regclass AS relation, t.tgfoid = 'fencing.guard()'::regprocedure AS is_row,
+        t.tgtype & 31 = 31 AND t.tgqual IS NULL AND t.tgattr = '' AS fires_for_all, c.relkind, c.relispartition,
         c.relpersistence, o.fault, o.missing_column, o.token_column,
         -- What protects the table as this guard does. Of a clone its owner's: where the clones come from.
         (SELECT CASE WHEN t.tgparentid = 0 AND NOT c.relispartition THEN t.tgrelid ELSE
@@ -57,10 +58,10 @@ UNION ALL
 SELECT 'error', relation::text, format('trigger %I does not fire before every INSERT, UPDATE and DELETE of a row', tgname),
     concat(format('DROP TRIGGER %I ON %s;', tgname, relation),
         -- A sound guard beside it stays as it is.
-        CASE WHEN NOT EXISTS (SELECT FROM ours AS g WHERE g.tgrelid = ours.tgrelid AND g.is_row AND g.tgtype & 31 = 31
-                AND g.tgqual IS NULL AND g.tgattr = '' AND g.fault IS NULL)
+        CASE WHEN NOT EXISTS (SELECT FROM ours AS g WHERE g.tgrelid = ours.tgrelid AND g.is_row AND g.fires_for_all
+                AND g.fault IS NULL)
             THEN format(' SELECT fencing.protect(%L%s);', relation, options) END)
-FROM ours WHERE is_row AND tgparentid = 0 AND fault IS NULL AND (tgtype & 31 <> 31 OR tgqual IS NOT NULL OR tgattr <> '')
+FROM ours WHERE is_row AND tgparentid = 0 AND fault IS NULL AND NOT fires_for_all
 
 UNION ALL
 SELECT DISTINCT 'error', part.relation::text, format('trigger %I fires ALWAYS on %s, and not here', part.tgname, whole.relation),

@@ -114,14 +114,7 @@ sub tell
 	return;
 }
 
-# Returns when it has stopped indeed: until then it may still do what the test wants it not to.
-sub stop
-{
-	my ($self) = @_;
-	kill 'STOP', $self->{pid};
-	until_true(sub { process_state($self->{pid}) eq 'T' }, 30) or die "process $self->{pid} does not stop\n";
-	return;
-}
+sub stop { stop_process($_[0]->{pid}); return; }
 
 sub wake { kill 'CONT', $_[0]->{pid}; return; }
 

@@ -122,15 +122,6 @@ sub take_over
 	return $token;
 }
 
-# stop($pid): returns when the process has stopped indeed, with each of its threads.
-sub stop
-{
-	my ($self, $pid) = @_;
-	kill 'STOP', $pid;
-	until_true(sub { process_state($pid) eq 'T' }, 30) or die "process $pid does not stop\n";
-	return;
-}
-
 # Wait until somebody waits for what the session holds.
 sub blocks_somebody
 {
@@ -158,7 +149,7 @@ sub check_hanging_heartbeat
 	my $pid;
 	my $find = "SELECT pid FROM pg_stat_activity WHERE usename = 'worker' AND query LIKE '%fencing.renew(%'";
 	ok(until_true(sub { $pid = $self->{db}->get($find) }, 60, 0.05), "$name: a heartbeat has renewed");
-	$self->stop($pid);
+	stop_process($pid);
 	is($worker->line, 'lost', "$name: the next time it has no answer, and stops the work");
 	is($worker->status, 1, "$name: and the worker ends");
 	kill 'CONT', $pid;
@@ -218,7 +209,7 @@ sub check_sleeper
 	my ($self) = @_;
 	my ($name, $resource) = ($self->{name}, $self->add_report('sleeper'));
 	my $sleeper = $self->granted($resource, 'sleeper', 2);
-	$self->stop($sleeper->{process});
+	stop_process($sleeper->{process});
 	my $successor = $self->granted($resource, 'successor', 60);
 	cmp_ok($successor->{token}, '>', $sleeper->{token}, "$name: a sleeper's lease passes, and its successor has a greater token");
 	$successor->give('of the successor');
@@ -243,7 +234,7 @@ sub check_late_write
 	my $sleeper = $self->granted($resource, 'sleeper', 3);
 	$sleeper->give('of the sleeper');
 	ok($self->blocks_somebody($obstacle), "$name: a worker is in the middle of its transaction");
-	$self->stop($sleeper->{process});
+	stop_process($sleeper->{process});
 	$obstacle->get('ROLLBACK');
 	my $successor = $self->granted($resource, 'successor', 60);
 	$successor->give('of the successor');

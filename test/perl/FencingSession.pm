@@ -17,7 +17,7 @@ use PostgreSQL::Test::Utils;
 use Symbol qw(gensym);
 use Time::HiRes qw(sleep time);
 
-our @EXPORT = qw(compile_libpq crash_server process_state server_processes tree_root until_true);
+our @EXPORT = qw(compile_libpq crash_server process_state server_processes stop_process tree_root until_true);
 
 # What is left of this test's servers must not stay stopped, whatever went wrong.
 my @nodes_seen;
@@ -207,6 +207,16 @@ sub process_state
 	CORE::close($stat);
 	return '' if !defined $line || $line !~ /\) (\S)/ || $1 eq 'Z' || $1 eq 'X';
 	return $1;
+}
+
+# stop_process($pid): SIGSTOP; returns when it has stopped indeed, with each of its threads. Until then it may still do what
+# the test wants it not to.
+sub stop_process
+{
+	my ($pid) = @_;
+	kill 'STOP', $pid;
+	until_true(sub { process_state($pid) eq 'T' }, 30) or die "process $pid does not stop\n";
+	return;
 }
 
 # Every process of a server: all of them stand in its data directory.

@@ -88,8 +88,7 @@ sub finish
 sub suspend
 {
 	my ($worker) = @_;
-	kill 'STOP', $worker->{process};
-	until_true(sub { process_state($worker->{process}) eq 'T' }, 30) or die "the worker does not stop\n";
+	stop_process($worker->{process});
 	return;
 }
 
